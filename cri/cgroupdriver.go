@@ -40,7 +40,7 @@ func CgroupDriver(ctx context.Context, runtime RuntimeInfo, configured string) (
 	var reply *runtimeapi.RuntimeConfigResponse
 	for try := range cgroupDriverTries {
 		if try > 0 && !run.Sleep(ctx, cgroupDriverPause) {
-			return "", false, fmt.Errorf("cgroup driver: %w, last answer: %w", ctx.Err(), err)
+			return "", false, fmt.Errorf("cgroup driver: %w, last reply: %w", ctx.Err(), err)
 		}
 		reply, err = runtime.RuntimeConfig(ctx)
 		if err == nil || IsUnimplemented(err) {

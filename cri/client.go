@@ -186,7 +186,7 @@ func (l *link) close() error {
 // adds this to the error.
 func (l *link) refuse(err error) error {
 	if e, ok := errors.AsType[*CallError](err); ok && IsUnimplemented(err) {
-		e.because("no CRI runtime.v1 here")
+		e.because("the server does not implement CRI runtime.v1")
 	}
 	_ = l.close() // the first error is the relevant one
 	return err
@@ -204,7 +204,7 @@ var answers = mem.NewTieredBufferPool(256, 4<<10, 16<<10, 32<<10, 64<<10, 128<<1
 func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	into, ok := v.(proto.Message)
 	if !ok {
-		return fmt.Errorf("%T is no message", v)
+		return fmt.Errorf("%T is not a protobuf message", v)
 	}
 	buf := data.MaterializeToBuffer(answers)
 	defer buf.Free()

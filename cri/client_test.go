@@ -92,7 +92,7 @@ func TestDialRefuses(t *testing.T) {
 		"another gRPC server": {func(t *testing.T, socket string) {
 			server := grpc.NewServer()
 			t.Cleanup(serveUntilEnd(server.Serve, listenUnix(t, socket), server.Stop))
-		}, codes.Unimplemented, nil, "no CRI runtime.v1 here"},
+		}, codes.Unimplemented, nil, "the server does not implement CRI runtime.v1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := ClientConfig{Endpoint: socketPath(t)}

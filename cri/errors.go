@@ -28,7 +28,7 @@ var ErrReplyTooLarge = errors.New("reply exceeds 16 MiB")
 
 // ErrRequestTooLarge is the cause of a call whose request exceeds the runtime's limit, usually 16
 // MiB. The runtime did not process it, and the same call will fail again.
-var ErrRequestTooLarge = errors.New("request exceeds what the runtime receives")
+var ErrRequestTooLarge = errors.New("request exceeds the runtime's size limit")
 
 // ErrClosed is the cause of a call that Close prevented or interrupted.
 var ErrClosed = errors.New("client is closed")

@@ -157,7 +157,7 @@ func (h Health) at(now time.Time, downAfter time.Duration) Health {
 		h.RuntimeReady = Condition{
 			Readiness: NotReady,
 			Reason:    ReasonRuntimeDown,
-			Message:   fmt.Sprintf("no good status since %s", h.LastGood.UTC().Format(time.RFC3339)),
+			Message:   fmt.Sprintf("no successful status call since %s", h.LastGood.UTC().Format(time.RFC3339)),
 		}
 	}
 	return h

@@ -74,7 +74,7 @@ func TestHealthAt(t *testing.T) {
 	good := Health{}.next(now, statusOf(true, true), nil)
 	require.Equal(t, good, good.at(now.Add(29999*time.Millisecond), 30*time.Second))
 	down := good.at(now.Add(30*time.Second), 30*time.Second)
-	require.Equal(t, Condition{NotReady, ReasonRuntimeDown, "no good status since 1970-01-01T00:16:40Z"}, down.RuntimeReady)
+	require.Equal(t, Condition{NotReady, ReasonRuntimeDown, "no successful status call since 1970-01-01T00:16:40Z"}, down.RuntimeReady)
 	require.True(t, down.NetworkReady.Ready())
 	require.Equal(t, Unknown, Health{}.at(now, 30*time.Second).RuntimeReady.Readiness)
 	notReady := good.next(now, statusOf(false, true), nil)

@@ -42,7 +42,7 @@ func (c call) within(limit time.Duration) call {
 // do runs fn, which makes the call, under the call's deadline. It returns errors as *CallError.
 func (c call) do(ctx context.Context, fn func(context.Context) error) error {
 	if !c.link.enter() {
-		return c.failure(ctx, ctx, status.Error(codes.Canceled, "not called"))
+		return c.failure(ctx, ctx, status.Error(codes.Canceled, "call not made"))
 	}
 	defer c.link.inFlight.Done()
 	ctx, end := c.span(ctx)

@@ -88,7 +88,7 @@ func TestTooLargeRequest(t *testing.T) {
 			require.ErrorIs(t, err, ErrRequestTooLarge)
 			require.NotErrorIs(t, err, ErrReplyTooLarge)
 			require.Equal(t, codes.ResourceExhausted, status.Code(err))
-			require.ErrorContains(t, err, "request exceeds what the runtime receives")
+			require.ErrorContains(t, err, "request exceeds the runtime's size limit")
 			require.Empty(t, s.calls("CreateContainer"), "the runtime has not seen it")
 			_, err = client.CreateContainer(t.Context(), "s", nil, nil)
 			require.NoError(t, err)

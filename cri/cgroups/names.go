@@ -29,7 +29,7 @@ const (
 )
 
 // ErrName is wrapped by the errors for names that the driver cannot express.
-var ErrName = errors.New("no name of a cgroup")
+var ErrName = errors.New("invalid cgroup name")
 
 // Name is a cgroup as a path from the root: ["kubepods", "burstable", "podUID"]. The empty Name is
 // the root.
@@ -61,7 +61,7 @@ func (d Driver) Unit(n Name) string { return path.Base(d.Path(n)) }
 // names of all parents.
 func (d Driver) Parse(text string) (Name, error) {
 	if !path.IsAbs(text) || path.Clean(text) != text {
-		return nil, fmt.Errorf("cgroups: %q: %w: it is not absolute and clean", text, ErrName)
+		return nil, fmt.Errorf("cgroups: %q: %w: not an absolute and clean path", text, ErrName)
 	}
 	if text == "/" {
 		return nil, nil
@@ -71,12 +71,12 @@ func (d Driver) Parse(text string) (Name, error) {
 	}
 	unit, ok := strings.CutSuffix(path.Base(text), slice)
 	if !ok {
-		return nil, fmt.Errorf("cgroups: %q: %w: it does not end with %s", text, ErrName, slice)
+		return nil, fmt.Errorf("cgroups: %q: %w: no suffix %s", text, ErrName, slice)
 	}
 	n := Name(strings.Split(unit, "-"))
 	for i, part := range n {
 		if part == "" {
-			return nil, fmt.Errorf("cgroups: %q: %w: a part of it is empty", text, ErrName)
+			return nil, fmt.Errorf("cgroups: %q: %w: empty path element", text, ErrName)
 		}
 		n[i] = strings.ReplaceAll(part, "_", "-")
 	}
@@ -101,7 +101,7 @@ func NewTree(driver Driver, root string) (*Tree, error) {
 		return nil, err
 	}
 	if driver == Systemd && strings.Contains(root, "_") {
-		return nil, fmt.Errorf("cgroups: root %q: %w: systemd's cannot have an underscore", root, ErrName)
+		return nil, fmt.Errorf("cgroups: root %q: %w: the systemd driver allows no underscore", root, ErrName)
 	}
 	return &Tree{driver: driver, root: name}, nil
 }

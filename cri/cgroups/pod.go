@@ -200,7 +200,7 @@ func Without(capacity v1.ResourceList, reserved ...v1.ResourceList) (v1.Resource
 			have.Sub(q)
 			if have.Sign() < 0 {
 				had := capacity[name]
-				return nil, fmt.Errorf("cgroups: the reservations of %s exceed the node's %s", name, had.String())
+				return nil, fmt.Errorf("cgroups: the reservations of %s exceed the node's capacity of %s", name, had.String())
 			}
 			left[name] = have
 		}

@@ -161,7 +161,7 @@ func TestForNode(t *testing.T) {
 	require.Equal(t, Values{}, ForNode(nil))
 
 	_, err = Without(list("memory", "8Gi"), list("memory", "5Gi"), list("memory", "4Gi"))
-	require.EqualError(t, err, "cgroups: the reservations of memory exceed the node's 8Gi")
+	require.EqualError(t, err, "cgroups: the reservations of memory exceed the node's capacity of 8Gi")
 	_, err = Without(list("memory", "8Gi"), list("memory", "8Gi"))
 	require.NoError(t, err)
 }

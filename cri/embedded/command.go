@@ -60,7 +60,7 @@ type hostReport struct {
 
 // errNoCommand is the start error of a container without a command, which would need the image's
 // entrypoint.
-var errNoCommand = errors.New("the container sets no command, and a host process has no image whose entrypoint could be run: set command (or args) in the container's spec")
+var errNoCommand = errors.New("the container has no command, and a host process has no image with an entrypoint: set command or args in the container's spec")
 
 // commandOf returns the command of a process. exists returns an error if a path is not an
 // executable file. hostsPath is the agent's PATH, and dir the default working directory and HOME.

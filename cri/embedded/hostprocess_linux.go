@@ -95,7 +95,7 @@ func (h *hostProcess) removeScratch() {
 		return
 	}
 	if err := os.RemoveAll(h.scratch); err != nil {
-		h.logger.Warn("a scratch directory cannot be removed", "path", h.scratch, "err", err)
+		h.logger.Warn("scratch directory not removed", "path", h.scratch, "err", err)
 	}
 }
 
@@ -140,11 +140,11 @@ func (h *hostProcess) startSupervisor(p *fake.Process) (err error) {
 
 func (h *hostProcess) sendCommand(command hostCommand) error {
 	if err := h.orders.Encode(command); err != nil {
-		return fmt.Errorf("tell the supervisor the command: %w", err)
+		return fmt.Errorf("send the command to the supervisor: %w", err)
 	}
 	var report hostReport
 	if err := h.reports.Decode(&report); err != nil {
-		return fmt.Errorf("the supervisor of the command ended: %w", err)
+		return fmt.Errorf("the command's supervisor exited: %w", err)
 	}
 	if report.Error != "" {
 		return &exec.Error{Name: command.Args[0], Err: errors.New(report.Error)}
@@ -197,7 +197,7 @@ func (h *hostProcess) destroy(ended <-chan int) int {
 // killLater kills the supervisor after killTimeout unless the timer is stopped.
 func (h *hostProcess) killLater() *time.Timer {
 	return time.AfterFunc(killTimeout, func() {
-		h.logger.Warn("a supervisor does not end and is killed", "pid", h.supervisor.Process.Pid)
+		h.logger.Warn("killing a supervisor that did not exit in time", "pid", h.supervisor.Process.Pid)
 		_ = h.supervisor.Process.Kill()
 	})
 }

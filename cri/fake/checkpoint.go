@@ -38,7 +38,7 @@ func (rt *Runtime) CheckpointContainer(ctx context.Context, request *runtimeapi.
 	case c == nil:
 		return noContainer(id)
 	case files == nil:
-		return status.Errorf(codes.FailedPrecondition, "container %q does not run", id)
+		return status.Errorf(codes.FailedPrecondition, "container %q is not running", id)
 	case !filepath.IsAbs(location):
 		return status.Errorf(codes.InvalidArgument, "checkpoint location %q is not an absolute path", location)
 	}

@@ -125,7 +125,7 @@ func (c *Config) complete() error {
 	f := fields.Of("fake: Config")
 	for _, name := range c.Unimplemented {
 		if callInput(name) == nil {
-			f.Refuse("Unimplemented: there is no call %q", name)
+			f.Refuse("Unimplemented: unknown call %q", name)
 		}
 	}
 	if _, ok := cgroupDriver(c.CgroupDriver); !ok {

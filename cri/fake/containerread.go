@@ -150,7 +150,7 @@ func (rt *Runtime) ReopenContainerLog(ctx context.Context, containerID string) e
 // runs.
 func (rt *Runtime) Signal(containerID string, signal syscall.Signal) error {
 	if signal < 0 || signal > sigMax {
-		return status.Errorf(codes.InvalidArgument, "there is no signal %d", signal)
+		return status.Errorf(codes.InvalidArgument, "unknown signal %d", signal)
 	}
 	rt.mu.RLock()
 	defer rt.mu.RUnlock()

@@ -204,7 +204,7 @@ func TestRegistryIsChecked(t *testing.T) {
 	for want, images := range map[string][]fake.RemoteImage{
 		"missing":   {{}},
 		"lowercase": {{Image: fake.Image{Name: "Upper"}}},
-		"twice":     {{Image: fake.Image{Name: "a"}}, {Image: fake.Image{Name: "docker.io/library/a:latest"}}},
+		"duplicate": {{Image: fake.Image{Name: "a"}}, {Image: fake.Image{Name: "docker.io/library/a:latest"}}},
 	} {
 		_, err := fake.Registry(images...)
 		require.ErrorContains(t, err, want)

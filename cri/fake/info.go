@@ -86,7 +86,7 @@ func (rt *Runtime) SetCondition(kind string, ok bool, reason, message string) er
 			return nil
 		}
 	}
-	return status.Errorf(codes.InvalidArgument, "there is no condition %q", kind)
+	return status.Errorf(codes.InvalidArgument, "unknown condition %q", kind)
 }
 
 // RuntimeConfig returns the cgroup driver.

@@ -29,7 +29,7 @@ type downError struct{ text string }
 func (e *downError) Error() string              { return e.text }
 func (e *downError) GRPCStatus() *status.Status { return status.New(codes.Unavailable, e.text) }
 
-func closedError() error { return &downError{text: "the runtime has been closed"} }
+func closedError() error { return &downError{text: "the runtime is closed"} }
 func cutError() error    { return &downError{text: "error reading from server: EOF"} }
 func refusedError() error {
 	return &downError{text: "connection error: the runtime is down: connection refused"}

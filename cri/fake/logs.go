@@ -77,7 +77,7 @@ func closeLog(file io.WriteCloser) error {
 	if file == nil {
 		return nil
 	}
-	return run.Guard("the Close of what Config.OpenLog returned", file.Close)
+	return run.Guard("Close of a log file from Config.OpenLog", file.Close)
 }
 
 // line writes one line. It ignores errors: a full disk, or a writer that panics, must not stop a
@@ -86,7 +86,7 @@ func (l *logFile) line(raw []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.closed && l.file != nil {
-		_ = run.Guard("the Write of what Config.OpenLog returned", func() error {
+		_ = run.Guard("Write to a log file from Config.OpenLog", func() error {
 			_, err := l.file.Write(raw)
 			return err
 		})

@@ -206,7 +206,7 @@ func (l *containerLog) endInTime() {
 		l.end()
 	}()
 	if !run.Wait(ended, killTimeout) {
-		l.logger.Warn("a container log does not close", "path", l.path)
+		l.logger.Warn("closing a container log takes too long", "path", l.path)
 	}
 }
 
@@ -214,6 +214,6 @@ func (l *containerLog) finish(keep bool) {
 	l.stdout.flush(keep)
 	l.stderr.flush(keep)
 	if err := l.close(); err != nil {
-		l.logger.Warn("a container log cannot be closed", "path", l.path, "err", err)
+		l.logger.Warn("container log not closed", "path", l.path, "err", err)
 	}
 }

@@ -26,7 +26,7 @@ func (rt *Runtime) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, a
 		pulled.Name = image.GetImage()
 	}
 	if err := validateImage(pulled); err != nil {
-		return "", status.Errorf(codes.Internal, "what Config.Pull brought for %q is no image: %v", image.GetImage(), err)
+		return "", status.Errorf(codes.Internal, "invalid image from Config.Pull for %q: %v", image.GetImage(), err)
 	}
 	rt.images.mu.Lock()
 	defer rt.images.mu.Unlock()

@@ -53,7 +53,7 @@ func Registry(images ...RemoteImage) (Puller, error) {
 			return nil, fmt.Errorf("fake: Registry: image %d: %w", i, err)
 		}
 		if byName[name] != nil {
-			return nil, fmt.Errorf("fake: Registry: image %d: %s is there twice", i, name)
+			return nil, fmt.Errorf("fake: Registry: image %d: duplicate name %s", i, name)
 		}
 		fields.Default(&image.Size, 1<<20)
 		byName[name] = &image

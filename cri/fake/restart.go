@@ -66,7 +66,7 @@ func (rt *Runtime) Stop() {
 // effect.
 func (rt *Runtime) Start(ctx context.Context, loss Loss) error {
 	if loss < LoseNothing || loss > LoseAll {
-		return fmt.Errorf("fake: there is no loss %v", loss)
+		return fmt.Errorf("fake: unknown loss %v", loss)
 	}
 	rt.mu.RLock()
 	up := !rt.down

@@ -63,11 +63,11 @@ func (r Rule) String() string {
 func (r Rule) validate() error {
 	switch {
 	case r.Call != "" && callInput(r.Call) == nil:
-		return fmt.Errorf("field Call: there is no call %q", r.Call)
+		return fmt.Errorf("field Call: unknown call %q", r.Call)
 	case r.Call != "" && r.Pod != "" && !namesPod(r.Call):
-		return fmt.Errorf("field Pod: a %s has no pod", r.Call)
+		return fmt.Errorf("field Pod: calls of %s have no pod", r.Call)
 	case r.Call != "" && r.Container != "" && !namesContainer(r.Call):
-		return fmt.Errorf("field Container: a %s has no container", r.Call)
+		return fmt.Errorf("field Container: calls of %s have no container", r.Call)
 	case strings.Count(r.Pod, "/") > 1 || strings.HasPrefix(r.Pod, "/") || strings.HasSuffix(r.Pod, "/"):
 		return fmt.Errorf("field Pod: %q is neither name nor namespace/name", r.Pod)
 	case r.Nth < 0:

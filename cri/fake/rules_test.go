@@ -169,18 +169,18 @@ func TestChancesFollowFromTheSeed(t *testing.T) {
 
 func TestBadRules(t *testing.T) {
 	for want, rule := range map[string]fake.Rule{
-		`field Call: there is no call "Stop"`:                   {Call: "Stop"},
-		`field Pod: a ListContainers has no pod`:                {Call: "ListContainers", Pod: "a"},
-		`field Container: a StopPodSandbox has no container`:    {Call: "StopPodSandbox", Container: "a"},
-		`field Pod: "a/b/c" is neither name nor namespace/name`: {Pod: "a/b/c"},
-		`field Pod: "/b" is neither name nor namespace/name`:    {Pod: "/b"},
-		`field Pod: "a/" is neither name nor namespace/name`:    {Pod: "a/"},
-		`field Nth -1 is negative`:                              {Nth: -1},
-		`field Times -1 is negative`:                            {Times: -1},
-		`field Chance 1.5 is not between 0 and 1`:               {Chance: 1.5},
-		`field Chance -1 is not between 0 and 1`:                {Chance: -1},
-		`field Chance NaN is not between 0 and 1`:               {Chance: math.NaN()},
-		`field Latency -1s is negative`:                         {Latency: -time.Second},
+		`field Call: unknown call "Stop"`:                            {Call: "Stop"},
+		`field Pod: calls of ListContainers have no pod`:             {Call: "ListContainers", Pod: "a"},
+		`field Container: calls of StopPodSandbox have no container`: {Call: "StopPodSandbox", Container: "a"},
+		`field Pod: "a/b/c" is neither name nor namespace/name`:      {Pod: "a/b/c"},
+		`field Pod: "/b" is neither name nor namespace/name`:         {Pod: "/b"},
+		`field Pod: "a/" is neither name nor namespace/name`:         {Pod: "a/"},
+		`field Nth -1 is negative`:                                   {Nth: -1},
+		`field Times -1 is negative`:                                 {Times: -1},
+		`field Chance 1.5 is not between 0 and 1`:                    {Chance: 1.5},
+		`field Chance -1 is not between 0 and 1`:                     {Chance: -1},
+		`field Chance NaN is not between 0 and 1`:                    {Chance: math.NaN()},
+		`field Latency -1s is negative`:                              {Latency: -time.Second},
 	} {
 		_, err := fake.NewRules(0, fake.Rule{}, rule)
 		require.EqualError(t, err, "fake: rule 1: "+want)

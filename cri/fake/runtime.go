@@ -109,14 +109,14 @@ type AbandonedError struct {
 }
 
 func (e *AbandonedError) Error() string {
-	return fmt.Sprintf("fake: %d programs do not return: %s", len(e.Programs), strings.Join(e.Programs, ", "))
+	return fmt.Sprintf("fake: %d killed programs did not return: %s", len(e.Programs), strings.Join(e.Programs, ", "))
 }
 
 // ended records a task whose program was abandoned, and notifies the task's owner.
 func (rt *Runtime) ended(t *task, e exit) {
 	if e.abandoned {
 		name := t.owner.name()
-		rt.cfg.Logger.Warn("a killed program does not return and is abandoned", "container", name)
+		rt.cfg.Logger.Warn("abandoning a killed program that did not return", "container", name)
 		rt.mu.Lock()
 		rt.abandoned[t] = name
 		rt.mu.Unlock()

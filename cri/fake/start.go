@@ -212,7 +212,7 @@ func (rt *Runtime) resolve(ctx context.Context, resolver Resolver, p *Process) (
 	case err != nil:
 		return nil, interceptError(bounded, err)
 	case program == nil:
-		return nil, errors.New("the Resolver gave no program")
+		return nil, errors.New("the Resolver returned no program")
 	}
 	return program, nil
 }

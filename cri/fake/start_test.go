@@ -41,7 +41,7 @@ func TestStartFailures(t *testing.T) {
 			"EXITED 126 StartError", cannotStart + "today: no"},
 		{"a status", fake.Config{Programs: fails(status.Error(codes.ResourceExhausted, "no memory"))},
 			"EXITED 128 StartError", "no memory"},
-		{"no program", fake.Config{Programs: fails(nil)}, "EXITED 128 StartError", cannotStart + "the Resolver gave no program"},
+		{"no program", fake.Config{Programs: fails(nil)}, "EXITED 128 StartError", cannotStart + "the Resolver returned no program"},
 		{"the Resolver panics", fake.Config{Programs: func(context.Context, *fake.Process) (fake.Program, error) { panic("oh") }},
 			"EXITED 128 StartError", cannotStart + "the Resolver panicked: oh"},
 		{"no log", fake.Config{OpenLog: noFile}, "EXITED 128 StartError",

@@ -61,7 +61,7 @@ func (m *Manager) Explain(pod types.UID) (out []podwright.Explanation) {
 			running++
 		} else {
 			e.Step, e.Since = "", p.Since
-			e.Why = fmt.Sprintf("it is %s in the queue behind %d under way", ordinal(p.Position), running)
+			e.Why = fmt.Sprintf("queued (%s, %d running)", ordinal(p.Position), running)
 		}
 		if slices.Contains(p.Pods, pod) {
 			out = append(out, e)

@@ -126,7 +126,7 @@ func (h *history) explain(prefix string, now time.Time) []podwright.Explanation 
 		}
 		f := h.last[key]
 		e := podwright.Explanation{
-			Part: "image " + image, Since: f.at, Why: fmt.Sprintf("it waits for its next try after %d failed", f.tries), Err: f.err,
+			Part: "image " + image, Since: f.at, Why: fmt.Sprintf("waiting to retry the pull (%d failed)", f.tries), Err: f.err,
 		}
 		if until := h.delays.Until(key, f.at); now.Before(until) {
 			e.NextTry = until

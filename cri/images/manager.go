@@ -90,7 +90,7 @@ func (a *attempt) run(ctx context.Context) (Image, error) {
 	a.before = found
 	allowed := found != nil && a.policy != v1.PullAlways && a.mayUse(ctx, found)
 	if ctx.Err() != nil {
-		return Image{}, calledOff(ctx, "looking for credentials for image", a.name)
+		return Image{}, calledOff(ctx, "finding credentials for image", a.name)
 	}
 	pull := !allowed && a.policy != v1.PullNever
 	a.m.cfg.Metrics.OnRequest(a.policy, found != nil, pull)
@@ -129,7 +129,7 @@ func (a *attempt) mayUse(ctx context.Context, found *runtimeapi.Image) bool {
 	}
 	ok, err := a.m.cfg.Records.Verify(ctx, a.name, found.GetId(), a.credentials)
 	if err != nil && ctx.Err() == nil {
-		a.m.cfg.Logger.Warn("cannot find out whether a pod may use an image", "pod", a.r.podName(), "image", a.name, "err", err)
+		a.m.cfg.Logger.Warn("verifying a pod's access to an image failed", "pod", a.r.podName(), "image", a.name, "err", err)
 	}
 	return ok
 }

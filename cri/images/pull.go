@@ -29,11 +29,11 @@ func (a *attempt) pull(ctx context.Context) (Image, error) {
 		return Image{}, &Error{Reason: ReasonImagePullBackOff, Message: message, Err: last, notBefore: until}
 	}
 	if !a.asked && a.m.cfg.Credentials != nil {
-		a.r.OnStep("looking for credentials for image " + a.name)
+		a.r.OnStep("finding credentials for image " + a.name)
 	}
 	_, _ = a.credentials(ctx) // the error becomes part of a pull error
 	if ctx.Err() != nil {
-		return Image{}, calledOff(ctx, "looking for credentials for image", a.name)
+		return Image{}, calledOff(ctx, "finding credentials for image", a.name)
 	}
 	a.lookAt = a.before == nil && a.policy != v1.PullAlways
 	for {
@@ -77,7 +77,7 @@ func podKey(pod types.UID) string { return string(pod) + "_" }
 // wait waits for the end of a flight and reports its steps.
 func (a *attempt) wait(ctx context.Context, f *flight) error {
 	if n := a.m.queue.position(f); n > 0 {
-		a.r.OnStep(fmt.Sprintf("waiting to pull image %s, %s in the queue", a.name, ordinal(n)))
+		a.r.OnStep(fmt.Sprintf("waiting to pull image %s: %s in the queue", a.name, ordinal(n)))
 	}
 	step, began := "waiting to pull image", f.began
 	for {
@@ -113,7 +113,7 @@ func (a *attempt) landed(ctx context.Context, f *flight) (Image, error) {
 	case r.inspectErr != nil:
 		return Image{}, a.inspectFailed(fmt.Sprintf("inspecting image %q: %v", r.ref, r.inspectErr), r.inspectErr)
 	case r.image == nil:
-		return Image{}, a.inspectFailed(fmt.Sprintf("image %q (%s) vanished after its pull", a.name, r.ref), nil)
+		return Image{}, a.inspectFailed(fmt.Sprintf("image %q (%s) is absent after its pull", a.name, r.ref), nil)
 	}
 	a.share(r)
 	a.event(v1.EventTypeNormal, EventPulled, fmt.Sprintf("Successfully pulled image %q in %s (%s including waiting). Image size: %d bytes.",
@@ -130,7 +130,7 @@ func (a *attempt) share(r *result) {
 		Image: a.name, Ref: r.image.GetId(), Credential: a.credential(r.credential), Status: r.image,
 	})
 	if err != nil {
-		a.m.cfg.Logger.Error("cannot record who pulled an image", "pod", a.r.podName(), "image", a.name, "err", err)
+		a.m.cfg.Logger.Error("recording a pod's access to an image failed", "pod", a.r.podName(), "image", a.name, "err", err)
 	}
 }
 
@@ -224,7 +224,7 @@ func (m *Manager) record(ctx context.Context, lead *attempt, r *result) {
 		err = m.cfg.Records.Pulled(pull)
 	}
 	if err != nil {
-		m.cfg.Logger.Error("cannot record the pull of an image", "image", lead.name, "err", err)
+		m.cfg.Logger.Error("recording the pull of an image failed", "image", lead.name, "err", err)
 	}
 }
 

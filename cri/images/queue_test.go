@@ -54,7 +54,7 @@ func TestQueueGoesByUrgency(t *testing.T) {
 		r := request("another", "lifted:1", "")
 		r.Missing = 1
 		ensure(t, m, r)
-		require.Equal(t, []string{"image five:1: it is 5th in the queue behind 1 under way for 0s"}, lines(m, "five:1"))
+		require.Equal(t, []string{"image five:1: queued (5th, 1 running) for 0s"}, lines(m, "five:1"))
 		time.Sleep(4*time.Minute + 30*time.Second)
 		ask("before:1", 1, false)
 		time.Sleep(30*time.Second + 1)

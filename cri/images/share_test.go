@@ -168,7 +168,7 @@ func TestExplain(t *testing.T) {
 		ensure(t, m, told(request("b", "good:1", "")))
 		time.Sleep(12 * time.Second)
 		require.Equal(t, []string{"image bad:1: pull for 12s"}, lines(m, "a"))
-		require.Equal(t, []string{"image good:1: it is 1st in the queue behind 1 under way for 12s"}, lines(m, "b"))
+		require.Equal(t, []string{"image good:1: queued (1st, 1 running) for 12s"}, lines(m, "b"))
 		require.Empty(t, m.Explain("nobody"))
 		pulls := m.Pulls()
 		require.Len(t, pulls, 2)
@@ -176,13 +176,13 @@ func TestExplain(t *testing.T) {
 		require.Equal(t, 1, pulls[1].Position)
 		time.Sleep(51 * time.Second)
 		synctest.Wait()
-		const failed = `image bad:1: it waits for its next try after 1 failed for %s, last error: ErrImagePull: failed to pull image "bad:1": no such manifest`
+		const failed = `image bad:1: waiting to retry the pull (1 failed) for %s, last error: ErrImagePull: failed to pull image "bad:1": no such manifest`
 		require.Equal(t, []string{fmt.Sprintf(failed, "3s") + ", next try in 7s"}, lines(m, "a"))
 		time.Sleep(time.Minute)
 		require.Equal(t, []string{fmt.Sprintf(failed, "1m3s")}, lines(m, "a"))
 		mu.Lock()
 		defer mu.Unlock()
-		require.Equal(t, []string{"a: pulling image bad:1", "b: waiting to pull image good:1, 1st in the queue", "b: pulling image good:1"}, steps)
+		require.Equal(t, []string{"a: pulling image bad:1", "b: waiting to pull image good:1: 1st in the queue", "b: pulling image good:1"}, steps)
 	})
 }
 

@@ -62,7 +62,7 @@ func decode(data []byte, into any) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &kind):
-		return fmt.Errorf("docker configuration: byte %d: an entry of the wrong kind: want %s", kind.Offset, kind.Type.Kind())
+		return fmt.Errorf("docker configuration: byte %d: wrong type, want %s", kind.Offset, kind.Type.Kind())
 	case errors.As(err, &syntax):
 		return fmt.Errorf("docker configuration: byte %d: not JSON", syntax.Offset)
 	default:

@@ -124,18 +124,18 @@ func onDockerHub(image string) bool {
 func checkPlace(server string) error {
 	place := placeOf(server)
 	if place == "" {
-		return errors.New("no registry")
+		return errors.New("missing registry")
 	}
 	u, err := url.Parse("//" + place)
 	switch {
 	case err != nil:
-		return errors.New("not a registry with or without the beginning of a path")
+		return errors.New("want a registry, optionally with a path")
 	case strings.Contains(u.Path, "*") || strings.Contains(u.Port(), "*"):
-		return errors.New("only the parts of the registry's name may be patterns")
+		return errors.New("patterns are allowed in the registry's name only")
 	}
 	for pattern := range strings.SplitSeq(u.Hostname(), ".") {
 		if _, err := path.Match(pattern, ""); err != nil {
-			return fmt.Errorf("%q is not a pattern", pattern)
+			return fmt.Errorf("invalid pattern %q", pattern)
 		}
 	}
 	return nil

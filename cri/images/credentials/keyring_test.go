@@ -78,9 +78,9 @@ func TestParseDockerConfig(t *testing.T) {
 	}
 	for bad, want := range map[string]string{
 		``:                                      "byte 0: not JSON",
-		`[]`:                                    "byte 1: an entry of the wrong kind: want map",
-		`{"auths": 3}`:                          "byte 1: an entry of the wrong kind: want map",
-		`{"r.io": {"password": 5}}`:             "wrong kind: want string",
+		`[]`:                                    "byte 1: wrong type, want map",
+		`{"auths": 3}`:                          "byte 1: wrong type, want map",
+		`{"r.io": {"password": 5}}`:             "wrong type, want string",
 		`{"auths": {"r.io": {"auth": "c3R="}}}`: "r.io: auth is not of the form username:password",
 		`{"auths": {"r.io": {"auth": "!"}}}`:    "r.io: auth is not base64",
 	} {

@@ -59,7 +59,7 @@ func (n *NodeConfig) read() Keyring {
 		if err == nil {
 			return ring
 		}
-		n.log.Warn("cannot use the node's credentials for registries", "file", file, "err", err)
+		n.log.Warn("registry credentials of the node not usable", "file", file, "err", err)
 	}
 	return Keyring{}
 }

@@ -61,23 +61,23 @@ func parseAnswer(data []byte, apiVersion string) (*answer, error) {
 	if err := json.Unmarshal(data, &a); err != nil {
 		var kind *json.UnmarshalTypeError
 		if errors.As(err, &kind) {
-			return nil, fmt.Errorf("its answer is no CredentialProviderResponse: byte %d is of the wrong kind: want %s", kind.Offset, kind.Type.Kind())
+			return nil, fmt.Errorf("reply is not a CredentialProviderResponse: byte %d: wrong type, want %s", kind.Offset, kind.Type.Kind())
 		}
-		return nil, fmt.Errorf("its answer of %d bytes is not JSON", len(data))
+		return nil, fmt.Errorf("reply of %d bytes is not JSON", len(data))
 	}
 	switch {
 	case a.Kind != "CredentialProviderResponse":
-		return nil, errors.New("its answer is not of kind CredentialProviderResponse")
+		return nil, errors.New("reply: kind is not CredentialProviderResponse")
 	case a.APIVersion != apiVersion:
-		return nil, fmt.Errorf("its answer is not of apiVersion %s", apiVersion)
+		return nil, fmt.Errorf("reply: apiVersion is not %s", apiVersion)
 	case !slices.Contains([]string{cacheByImage, cacheByRegistry, cacheGlobally}, a.CacheKeyType):
-		return nil, errors.New("cacheKeyType of its answer is none of Image, Registry and Global")
+		return nil, errors.New("reply: cacheKeyType is not Image, Registry or Global")
 	case a.CacheDuration != nil && a.CacheDuration.Duration < 0:
-		return nil, errors.New("cacheDuration of its answer is negative")
+		return nil, errors.New("reply: cacheDuration is negative")
 	}
 	for place := range a.Auth {
 		if err := checkPlace(place); err != nil {
-			return nil, fmt.Errorf("its answer has a bad key in auth: %w", err)
+			return nil, fmt.Errorf("reply: invalid key in auth: %w", err)
 		}
 	}
 	return &a, nil
@@ -108,7 +108,7 @@ func find(binDir string, p *Provider) (program, error) {
 	case err != nil:
 		return program{}, err
 	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
-		return program{}, fmt.Errorf("%s is not a program", out.path)
+		return program{}, fmt.Errorf("%s is not an executable file", out.path)
 	}
 	for _, env := range p.Env {
 		out.env = append(out.env, env.Name+"="+env.Value)
@@ -117,7 +117,7 @@ func find(binDir string, p *Provider) (program, error) {
 }
 
 func (p program) run(ctx context.Context, input []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, fmt.Errorf("it ran for longer than %s", p.timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, fmt.Errorf("no exit within %s", p.timeout))
 	defer cancel()
 	stdout, stderr := &bounded{max: maxAnswer}, &bounded{max: maxComplaint}
 	cmd := exec.CommandContext(ctx, p.path, p.args...)
@@ -129,7 +129,7 @@ func (p program) run(ctx context.Context, input []byte) ([]byte, error) {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case stdout.cut:
-		return nil, fmt.Errorf("its answer is longer than %d bytes", maxAnswer)
+		return nil, fmt.Errorf("reply exceeds %d bytes", maxAnswer)
 	case err != nil:
 		if complaint := printable(string(stderr.kept)); complaint != "" {
 			err = fmt.Errorf("%w: %s", err, complaint)

@@ -21,15 +21,15 @@ func TestParseAnswer(t *testing.T) {
 	require.Equal(t, 5*time.Minute, got.CacheDuration.Duration)
 	require.Equal(t, "u", users(got.keyring(Origin{}).Lookup("a.x.io/y")))
 	for _, tc := range []struct{ from, to, want string }{
-		{goodAnswer, "", "its answer of 0 bytes is not JSON"},
+		{goodAnswer, "", "reply of 0 bytes is not JSON"},
 		{goodAnswer, "s3cret", "not JSON"},
-		{goodAnswer, `["s3cret"]`, "wrong kind"},
-		{`"p"`, `{"s3cret": 1}`, "wrong kind: want string"},
-		{"CredentialProviderResponse", "CredentialProviderRequest", "kind CredentialProviderResponse"},
-		{"k8s.io/v1", "k8s.io/v1beta1", "apiVersion credentialprovider.kubelet.k8s.io/v1"},
-		{"Registry", "s3cret", "none of Image, Registry and Global"},
+		{goodAnswer, `["s3cret"]`, "wrong type"},
+		{`"p"`, `{"s3cret": 1}`, "wrong type, want string"},
+		{"CredentialProviderResponse", "CredentialProviderRequest", "kind is not CredentialProviderResponse"},
+		{"k8s.io/v1", "k8s.io/v1beta1", "apiVersion is not credentialprovider.kubelet.k8s.io/v1"},
+		{"Registry", "s3cret", "not Image, Registry or Global"},
 		{"5m", "-5m", "cacheDuration"},
-		{"*.x.io", "", "bad key in auth"},
+		{"*.x.io", "", "invalid key in auth"},
 	} {
 		changed := strings.Replace(goodAnswer, tc.from, tc.to, 1)
 		_, err := parseAnswer([]byte(changed), protocolGroup+"v1")
@@ -72,9 +72,9 @@ func TestProgram(t *testing.T) {
 		{`echo "$1 $2 $A $(cat)"; echo noise >&2`, "one two b input\n", "", time.Minute},
 		{`echo s3cret; printf 'no\033 such role\n' >&2; exit 3`, "", "exit status 3: no  such role", time.Minute},
 		{`exit 3`, "", "exit status 3", time.Minute},
-		{`head -c 2000000 /dev/zero`, "", "its answer is longer than 1048576 bytes", time.Minute},
+		{`head -c 2000000 /dev/zero`, "", "reply exceeds 1048576 bytes", time.Minute},
 		{`head -c 2000000 /dev/zero >&2; exit 1`, "", "exit status 1", time.Minute},
-		{`sleep 600`, "", "it ran for longer than 50ms", 50 * time.Millisecond},
+		{`sleep 600`, "", "no exit within 50ms", 50 * time.Millisecond},
 	} {
 		p, err := find(script(t, "p", tc.script), &Provider{Name: "p", Args: []string{"one", "two"}, Env: []configv1.ExecEnvVar{{Name: "A", Value: "b"}}})
 		require.NoError(t, err)
@@ -101,8 +101,8 @@ func TestFindProgram(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "p"), nil, 0o600))
 	_, err = find(dir, &Provider{Name: "p"})
-	require.ErrorContains(t, err, "is not a program")
+	require.ErrorContains(t, err, "is not an executable file")
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "d"), 0o755))
 	_, err = find(dir, &Provider{Name: "d"})
-	require.ErrorContains(t, err, "is not a program")
+	require.ErrorContains(t, err, "is not an executable file")
 }

@@ -111,7 +111,7 @@ func validateProviders(providers []Provider) error {
 			return fmt.Errorf("credential providers: providers[%d] %q: %w", i, p.Name, err)
 		}
 		if seen[p.Name] {
-			return fmt.Errorf("credential providers: providers[%d]: name %q is there twice", i, p.Name)
+			return fmt.Errorf("credential providers: providers[%d]: duplicate name %q", i, p.Name)
 		}
 		seen[p.Name] = true
 	}
@@ -121,7 +121,7 @@ func validateProviders(providers []Provider) error {
 func validateProvider(p *Provider) error {
 	switch {
 	case p.Name == "" || p.Name == "." || p.Name == ".." || strings.ContainsAny(p.Name, "/\\ \t\n\x00"):
-		return errors.New("name is not the name of a file")
+		return errors.New("name is not a valid file name")
 	case len(p.MatchImages) == 0:
 		return errors.New("matchImages is empty")
 	case p.DefaultCacheDuration == nil:
@@ -129,7 +129,7 @@ func validateProvider(p *Provider) error {
 	case p.DefaultCacheDuration.Duration < 0:
 		return fmt.Errorf("defaultCacheDuration is negative: %s", p.DefaultCacheDuration.Duration)
 	case !knownVersion(protocolGroup, p.APIVersion):
-		return fmt.Errorf("apiVersion %q is not known: want %sv1", p.APIVersion, protocolGroup)
+		return fmt.Errorf("apiVersion %q is not supported, want %sv1", p.APIVersion, protocolGroup)
 	}
 	for i, match := range p.MatchImages {
 		if err := checkPlace(match); err != nil {
@@ -138,7 +138,7 @@ func validateProvider(p *Provider) error {
 	}
 	for i, env := range p.Env {
 		if env.Name == "" || strings.ContainsAny(env.Name, "=\x00") {
-			return fmt.Errorf("env[%d].name %q is not the name of a variable", i, env.Name)
+			return fmt.Errorf("env[%d].name %q is not a valid variable name", i, env.Name)
 		}
 	}
 	if p.TokenAttributes != nil {
@@ -158,7 +158,7 @@ func validateToken(t *configv1.ServiceAccountTokenAttributes) error {
 	case t.RequireServiceAccount == nil:
 		return errors.New("requireServiceAccount is required")
 	case !*t.RequireServiceAccount && len(t.RequiredServiceAccountAnnotationKeys) > 0:
-		return errors.New("requiredServiceAccountAnnotationKeys need requireServiceAccount")
+		return errors.New("requiredServiceAccountAnnotationKeys requires requireServiceAccount: true")
 	}
 	seen := map[string]bool{}
 	for _, key := range slices.Concat(t.RequiredServiceAccountAnnotationKeys, t.OptionalServiceAccountAnnotationKeys) {
@@ -166,7 +166,7 @@ func validateToken(t *configv1.ServiceAccountTokenAttributes) error {
 			return fmt.Errorf("annotation key %q: %s", key, strings.Join(faults, "; "))
 		}
 		if seen[key] {
-			return fmt.Errorf("annotation key %q is there twice", key)
+			return fmt.Errorf("duplicate annotation key %q", key)
 		}
 		seen[key] = true
 	}

@@ -62,22 +62,22 @@ func TestParsePluginConfigRefuses(t *testing.T) {
 		{"kubelet.config.k8s.io/v1", "kubelet.config.k8s.io/v2", "want kind CredentialProviderConfig of kubelet.config.k8s.io/v1"},
 		{"name: ecr", "name: ../ecr", "providers[0] \"../ecr\": name"},
 		{"name: ecr", "name: ''", "name is not"},
-		{"name: tokens", "name: ecr", `providers[1]: name "ecr" is there twice`},
+		{"name: tokens", "name: ecr", `providers[1]: duplicate name "ecr"`},
 		{`["*.example.com"]`, `[]`, "matchImages is empty"},
 		{`["*.example.com"]`, `["a.com:*"]`, `matchImages[0] "a.com:*"`},
-		{`["*.example.com"]`, `["a.com/*"]`, "only the parts"},
+		{`["*.example.com"]`, `["a.com/*"]`, "in the registry's name only"},
 		{`["*.example.com"]`, `["[.com"]`, `matchImages[0]`},
-		{`["*.example.com"]`, `[""]`, "no registry"},
+		{`["*.example.com"]`, `[""]`, "missing registry"},
 		{"defaultCacheDuration: 12h", "", "defaultCacheDuration is required"},
 		{"12h", "-1s", "defaultCacheDuration is negative"},
 		{"12h", "soon", "duration"},
-		{"credentialprovider.kubelet.k8s.io/v1\n  args", "v1\n  args", `apiVersion "v1" is not known`},
+		{"credentialprovider.kubelet.k8s.io/v1\n  args", "v1\n  args", `apiVersion "v1" is not supported`},
 		{"{name: REGION", "{name: 'A=B'", "env[0].name"},
 		{"serviceAccountTokenAudience: registry", "", "tokenAttributes: serviceAccountTokenAudience"},
 		{"cacheType: Token", "cacheType: Never", "tokenAttributes: cacheType"},
 		{"requireServiceAccount: true", "", "requireServiceAccount is required"},
-		{"requireServiceAccount: true", "requireServiceAccount: false", "need requireServiceAccount"},
-		{"[example.com/team]", "[example.com/role]", "twice"},
+		{"requireServiceAccount: true", "requireServiceAccount: false", "requires requireServiceAccount"},
+		{"[example.com/team]", "[example.com/role]", "duplicate"},
 		{"[example.com/team]", "['a b']", `annotation key "a b"`},
 		{"args:", "arguments:", "unknown field"},
 		{fullConfig, "{}", "want kind"},
@@ -113,7 +113,7 @@ func TestLoadPluginConfig(t *testing.T) {
 	require.Equal(t, "a b", got[0].Name+" "+got[1].Name)
 	write("c.yaml", one("a"))
 	_, err = LoadPluginConfig(dir)
-	require.ErrorContains(t, err, `"a" is there twice`)
+	require.ErrorContains(t, err, `duplicate name "a"`)
 	write("c.yaml", "kind: [")
 	_, err = LoadPluginConfig(dir)
 	require.ErrorContains(t, err, "c.yaml")

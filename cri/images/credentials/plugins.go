@@ -149,7 +149,7 @@ func (p *plugin) execute(ctx context.Context, pod *v1.Pod, repository string, ac
 	}
 	took := time.Since(start)
 	p.executed(p.Name, took, err)
-	p.log.Debug("asked a credential provider", "provider", p.Name, "image", repository, "took", took, "err", err)
+	p.log.Debug("credential provider called", "provider", p.Name, "image", repository, "took", took, "err", err)
 	if err != nil {
 		return Keyring{}, err
 	}

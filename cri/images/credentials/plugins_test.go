@@ -168,7 +168,7 @@ func TestPluginFails(t *testing.T) {
 	}
 	garbled := pluginOn(&registry{answer: answer{CacheKeyType: "Sometimes"}}, provider("garbled", "*.x.io"), nil)
 	_, err := garbled.Credentials(t.Context(), podOf("1", ""), "a.x.io/x")
-	require.ErrorContains(t, err, `credential provider "garbled": cacheKeyType`)
+	require.ErrorContains(t, err, `credential provider "garbled": reply: cacheKeyType`)
 }
 
 // tokens provides service accounts. A token contains its pod.

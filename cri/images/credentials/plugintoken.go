@@ -80,7 +80,7 @@ func (p *plugin) needToken(ctx context.Context, pod *v1.Pod, a *account) error {
 	}
 	token, err := p.accounts.Token(ctx, pod, p.TokenAttributes.ServiceAccountTokenAudience)
 	if err == nil && token == "" {
-		err = errors.New("it is empty")
+		err = errors.New("empty token")
 	}
 	if err != nil {
 		return fmt.Errorf("token of service account %q: %w", a.origin.ServiceAccount.Name, err)

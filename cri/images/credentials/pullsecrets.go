@@ -64,7 +64,7 @@ func (s *PullSecrets) Credentials(ctx context.Context, pod *v1.Pod, repository s
 		}
 		if err != nil {
 			unusable = append(unusable, ref.Name)
-			s.cfg.Logger.Warn("cannot use a pull secret", "pod", pod.Namespace+"/"+pod.Name, "secret", ref.Name, "err", err)
+			s.cfg.Logger.Warn("pull secret not usable", "pod", pod.Namespace+"/"+pod.Name, "secret", ref.Name, "err", err)
 			continue
 		}
 		rings = append(rings, ring)
@@ -99,7 +99,7 @@ func parseSecret(secret *v1.Secret) (Keyring, error) {
 	case v1.SecretTypeDockercfg:
 		field = v1.DockerConfigKey
 	default:
-		return Keyring{}, fmt.Errorf("a secret of type %q has no credentials for registries", secret.Type)
+		return Keyring{}, fmt.Errorf("secrets of type %q have no registry credentials", secret.Type)
 	}
 	data := secret.Data[field]
 	if len(data) == 0 {

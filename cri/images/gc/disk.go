@@ -11,13 +11,13 @@ func diskOf(images Images) func(ctx context.Context) (Disk, error) {
 	return func(ctx context.Context) (Disk, error) {
 		info, err := images.ImageFsInfo(ctx)
 		if err != nil {
-			return Disk{}, fmt.Errorf("the runtime's image file system: %w", err)
+			return Disk{}, fmt.Errorf("image file system of the runtime: %w", err)
 		}
 		for _, fs := range info.GetImageFilesystems() {
 			if path := fs.GetFsId().GetMountpoint(); path != "" {
 				return measure(path)
 			}
 		}
-		return Disk{}, errors.New("the runtime names no image file system")
+		return Disk{}, errors.New("the runtime reports no image file system")
 	}
 }

@@ -6,5 +6,5 @@ import "fmt"
 
 // measure fails on this system.
 func measure(path string) (Disk, error) {
-	return Disk{}, fmt.Errorf("the size of the file system of %s cannot be found out here: set Config.Disk", path)
+	return Disk{}, fmt.Errorf("the size of the file system of %s is unavailable on this platform: set Config.Disk", path)
 }

@@ -57,16 +57,16 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer detect.Stop()
 	collect := time.NewTicker(m.cfg.CollectInterval)
 	defer collect.Stop()
-	m.try(ctx, "cannot look at the images in use", m.Detect)
+	m.try(ctx, "detecting used images failed", m.Detect)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-detect.C:
-			m.try(ctx, "cannot look at the images in use", m.Detect)
+			m.try(ctx, "detecting used images failed", m.Detect)
 		case <-collect.C:
 			if m.cfg.Policy.HighPercent < 100 || m.cfg.Policy.MaxAge > 0 {
-				m.try(ctx, "cannot remove unused images", m.collectAndReport)
+				m.try(ctx, "removing unused images failed", m.collectAndReport)
 			}
 		}
 	}
@@ -255,7 +255,7 @@ func (m *Manager) remove(ctx context.Context, images []Image, reason Reason, eno
 		gone, freed = append(gone, image.ID), freed+image.Size
 		delete(m.seen, image.ID)
 		m.cfg.OnRemove(image, reason)
-		m.cfg.Logger.Info("removed an image", "image", image.ID, "reason", reason, "bytes", image.Size, "lastUsed", image.LastUsed)
+		m.cfg.Logger.Info("image removed", "image", image.ID, "reason", reason, "bytes", image.Size, "lastUsed", image.LastUsed)
 	}
 	return gone, freed, errors.Join(errs...)
 }

@@ -81,7 +81,7 @@ func (s *shelf[T]) read(file string) error {
 	}
 	key, value, err := s.parse(data)
 	if err == nil && s.folder.path(key) != file {
-		err = errors.New("its name is that of another")
+		err = errors.New("the file name does not match the content")
 	}
 	if err == nil {
 		s.entries[key] = value
@@ -125,7 +125,7 @@ func (s *shelf[T]) remove(key string) error {
 // understood returns an error unless a file has the kind and a supported version.
 func understood(meta metav1.TypeMeta, kind string) error {
 	if meta.Kind != kind || meta.APIVersion != version && meta.APIVersion != oldVersion {
-		return fmt.Errorf("kind %q of %q is not known", meta.Kind, meta.APIVersion)
+		return fmt.Errorf("kind %q of apiVersion %q is not supported", meta.Kind, meta.APIVersion)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func newRule(policy Policy, allowlist []string) (rule, error) {
 		r.policy = NeverVerifyPreloadedImages
 	case NeverVerify, NeverVerifyPreloadedImages, NeverVerifyAllowlistedImages, AlwaysVerify:
 	default:
-		return rule{}, fmt.Errorf("records: Config.Policy %q is none of %s, %s, %s and %s", policy,
+		return rule{}, fmt.Errorf("records: Config.Policy %q is not %s, %s, %s or %s", policy,
 			NeverVerify, NeverVerifyPreloadedImages, NeverVerifyAllowlistedImages, AlwaysVerify)
 	}
 	if len(allowlist) > 0 && policy != NeverVerifyAllowlistedImages {
@@ -63,7 +63,7 @@ func (r *rule) allow(pattern string) error {
 	if wild {
 		// The prefix must be the beginning of a valid name.
 		if _, err := imageref.Parse(prefix + "/x"); err != nil || prefix == "" {
-			return errors.New("what stands before /* is not the beginning of an image name")
+			return errors.New("the text before /* is not the beginning of an image name")
 		}
 		r.prefixes = append(r.prefixes, prefix+"/")
 		return nil
@@ -73,7 +73,7 @@ func (r *rule) allow(pattern string) error {
 		return err
 	}
 	if name.Tag != "" || name.Digest != "" {
-		return errors.New("an entry has neither tag nor digest")
+		return errors.New("tags and digests are not allowed")
 	}
 	r.exact[name.Repository] = true
 	return nil

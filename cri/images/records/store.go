@@ -88,7 +88,7 @@ func Open(cfg Config) (*Store, error) {
 	}
 	for _, bad := range []map[string]error{b.pulling.bad, b.pulled.bad, b.preloaded.bad} {
 		for _, err := range bad {
-			b.log.Warn("cannot use a record of an image", "err", err)
+			b.log.Warn("image record not usable", "err", err)
 		}
 	}
 	return b, nil
@@ -101,7 +101,7 @@ func (s *Store) Begin(image string, before *runtimeapi.Image) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.begin(image, before); err != nil {
-		return fmt.Errorf("records: noting the pull of %q: %w", image, err)
+		return fmt.Errorf("records: record the intent to pull %q: %w", image, err)
 	}
 	return nil
 }
@@ -308,7 +308,7 @@ func (s *Store) learn(ref, repository string, more access) {
 		err = s.add(old, true, repository, more)
 	}
 	if err != nil {
-		s.log.Warn("cannot add a secret to the record of an image", "image", ref, "err", err)
+		s.log.Warn("adding a secret to an image record failed", "image", ref, "err", err)
 	}
 }
 

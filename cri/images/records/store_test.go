@@ -291,7 +291,7 @@ func TestForeignRecords(t *testing.T) {
 	require.True(t, allowed(t, open(t, dir, ""), "r.io/x:1", "id"))
 	require.NoError(t, os.Rename(file, b.pulled.folder.path("another")))
 	_, err := open(t, dir, "").Verify(t.Context(), "r.io/x:1", "another", nil)
-	require.ErrorContains(t, err, "its name is that of another")
+	require.ErrorContains(t, err, "the file name does not match the content")
 	for _, bad := range []string{"", "{", "[]", strings.Replace(old, "v1alpha1", "v9", 1), strings.Replace(old, `"id"`, `""`, 1)} {
 		require.NoError(t, os.WriteFile(file, []byte(bad), 0o600))
 		b := open(t, dir, "")

@@ -176,7 +176,7 @@ func TestWrongConfig(t *testing.T) {
 	cfg := good
 	cfg.System, cfg.Kube = list("memory", "5Gi"), list("memory", "4Gi")
 	_, err = allocatable.New(cfg)
-	require.ErrorContains(t, err, "the reservations of memory exceed the node's 8Gi")
+	require.ErrorContains(t, err, "the reservations of memory exceed the node's capacity of 8Gi")
 	for want, keys := range map[string]allocatable.Keys{
 		`"bogus" is none of pods`:                            {Enforce: []string{"bogus"}},
 		"system-reserved needs systemReservedCgroup":         {Enforce: []string{"system-reserved"}},
