@@ -91,7 +91,7 @@ func (l limiter) around(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		default:
 			w.Header().Set("Retry-After", "1")
-			http.Error(w, fmt.Sprintf("%d sessions and readers of logs are open, and more are not allowed at a time; try again later", cap(l)), http.StatusTooManyRequests)
+			http.Error(w, fmt.Sprintf("too many open sessions and log readers (limit %d), try again later", cap(l)), http.StatusTooManyRequests)
 		}
 	})
 }

@@ -133,7 +133,7 @@ func TestErrors(t *testing.T) {
 		{asked{err: &Refusal{Code: http.StatusBadRequest, Message: "container is waiting"}}, http.StatusBadRequest, "container is waiting"},
 		{asked{err: fmt.Errorf("pods: %w", &Refusal{Code: http.StatusNotFound, Message: "pod is not here"})}, http.StatusNotFound, "pods: pod is not here"},
 		{asked{err: errors.New("runtime is away")}, http.StatusInternalServerError, "runtime is away"},
-		{asked{unread: fmt.Errorf("reading log: %w", fs.ErrNotExist)}, http.StatusNotFound, "not there any more"},
+		{asked{unread: fmt.Errorf("reading log: %w", fs.ErrNotExist)}, http.StatusNotFound, "the log was removed"},
 		{asked{unread: errors.New("disk is broken")}, http.StatusInternalServerError, "disk is broken"},
 	} {
 		w := do(handler(t, &c.asked, nil), http.MethodGet, "/containerLogs/ns/p/c")

@@ -37,7 +37,7 @@ func (c containerLogs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err == nil || out.begun: // after the first byte an error can only end the response
 	case errors.Is(err, fs.ErrNotExist):
-		http.Error(w, fmt.Sprintf("container %q in pod %q: its log is not there any more", t.Container, t.Pod), http.StatusNotFound)
+		http.Error(w, fmt.Sprintf("container %q in pod %q: the log was removed", t.Container, t.Pod), http.StatusNotFound)
 	default:
 		Refuse(w, err)
 	}
@@ -62,7 +62,7 @@ func logOptions(query url.Values) (o logs.Options, previous bool, err error) {
 		return o, false, err
 	}
 	if o.Since != 0 && !o.SinceTime.IsZero() {
-		return o, false, bad("sinceSeconds, sinceTime: only one of them can be given")
+		return o, false, bad("sinceSeconds, sinceTime: only one is allowed")
 	}
 	return o, previous, nil
 }
@@ -74,14 +74,14 @@ func pick(query url.Values, out io.Writer, o logs.Options) (stdout, stderr io.Wr
 		return out, out, nil
 	case "Stdout", "Stderr":
 		if o.TailLines != nil {
-			return nil, nil, bad("tailLines: counts the lines of both streams, and cannot be given with stream: " + stream)
+			return nil, nil, bad("tailLines: counts the lines of both streams and is not allowed with stream " + stream)
 		}
 		if stream == "Stdout" {
 			return out, nil, nil
 		}
 		return nil, out, nil
 	default:
-		return nil, nil, bad("stream: is none of All, Stdout, Stderr")
+		return nil, nil, bad("stream: must be All, Stdout or Stderr")
 	}
 }
 

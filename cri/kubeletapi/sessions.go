@@ -25,7 +25,7 @@ func (c *Config) openExec(r *http.Request) (string, error) {
 	}
 	command := r.URL.Query()["command"]
 	if len(command) == 0 {
-		return "", bad("command: exec needs one")
+		return "", bad("command: required for exec")
 	}
 	container, err := c.Pods.RunningContainer(r.Context(), TargetOf(r))
 	if err != nil {
@@ -77,7 +77,7 @@ func wanted(query url.Values) (streams, error) {
 	}
 	s.stderr = s.stderr && !s.tty
 	if !s.stdin && !s.stdout && !s.stderr {
-		return streams{}, bad("input, output, error: at least one stream has to be asked for")
+		return streams{}, bad("input, output, error: at least one stream is required")
 	}
 	return s, nil
 }
@@ -114,7 +114,7 @@ type sessions struct {
 
 func (s sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !upgrades(r.Header) {
-		http.Error(w, "the connection has to be upgraded to SPDY or WebSocket", http.StatusBadRequest)
+		http.Error(w, "the connection must be upgraded to SPDY or WebSocket", http.StatusBadRequest)
 		return
 	}
 	at, err := s.open(r)

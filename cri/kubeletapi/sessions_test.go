@@ -232,7 +232,7 @@ func TestTooManySessions(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, response.StatusCode)
 	said, err := body.ReadString('\n')
 	require.NoError(t, err)
-	require.Contains(t, said, "1 sessions", "the bound is named")
+	require.Contains(t, said, "limit 1", "the bound is named")
 	require.NoError(t, first.Close())
 	_, _ = io.Copy(io.Discard, r)
 	require.Eventually(t, func() bool {

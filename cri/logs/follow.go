@@ -117,7 +117,7 @@ func (f *following) seeLeaving(gap bool, out *facts) {
 	if f.leaving.IsZero() {
 		f.retry = firstRetry
 		if gap {
-			f.reader.cfg.Logger.Warn("a followed log was rotated away; lines may be missing", "path", f.path)
+			f.reader.cfg.Logger.Warn("a followed log was removed by rotation; lines may be missing", "path", f.path)
 		}
 	}
 	if f.leaving.IsZero() || f.leavingEnd != f.size {
@@ -146,7 +146,7 @@ func (f *following) askState(ctx context.Context) bool {
 	running, err := states.Running(ctx, []string{f.container})
 	if err != nil && ctx.Err() == nil && !f.warned {
 		f.warned = true
-		f.reader.cfg.Logger.Warn("the state of a container is not known; its log is followed on", "container", f.container, "err", err)
+		f.reader.cfg.Logger.Warn("container state is unknown; following its log continues", "container", f.container, "err", err)
 	}
 	if f.stopped = err == nil && len(running) == 1 && !running[0]; f.stopped {
 		f.stoppedAt = time.Now()

@@ -59,9 +59,9 @@ func (i Instances) Choose(previous bool) (string, error) {
 func (i Instances) none() error {
 	switch {
 	case i.State == Terminated:
-		return fmt.Errorf("%w: container %q has terminated and nothing of it is left", ErrNoLogs, i.Container)
+		return fmt.Errorf("%w: container %q has terminated and was removed", ErrNoLogs, i.Container)
 	case i.State == Running:
-		return fmt.Errorf("%w: container %q is running under an ID that is not known yet", ErrNoLogs, i.Container)
+		return fmt.Errorf("%w: container %q is running, but its ID is not available yet", ErrNoLogs, i.Container)
 	case i.State == "":
 		return fmt.Errorf("%w: container %q is not available", ErrNoLogs, i.Container)
 	case i.Reason == "ErrImagePull":

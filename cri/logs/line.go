@@ -21,7 +21,7 @@ var ErrBadLine = errors.New("bad log line")
 
 // ErrDockerLine is wrapped by the error for a JSON line of docker, an unsupported format. Such an
 // error also wraps ErrBadLine.
-var ErrDockerLine = fmt.Errorf("%w: JSON of docker, not the CRI format", ErrBadLine)
+var ErrDockerLine = fmt.Errorf("%w: docker's JSON format instead of the CRI format", ErrBadLine)
 
 var (
 	newline = []byte("\n")

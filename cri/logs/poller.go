@@ -120,7 +120,7 @@ func (p *poller) watch(d *folder) {
 		p.watches[watch] = d
 	} else if !d.warned {
 		d.warned = true
-		p.reader.cfg.Logger.Warn("a log directory is not watched, only looked at", "dir", d.path, "period", p.reader.period, "err", err)
+		p.reader.cfg.Logger.Warn("cannot watch a log directory; polling it", "dir", d.path, "period", p.reader.period, "err", err)
 	}
 }
 
@@ -132,7 +132,7 @@ func (p *poller) notice(ctx context.Context) {
 			return
 		}
 		if !warned {
-			p.reader.cfg.Logger.Warn("logs are not watched, only looked at", "period", p.reader.period, "err", err)
+			p.reader.cfg.Logger.Warn("cannot watch logs; polling them", "period", p.reader.period, "err", err)
 		}
 		p.unwatch()
 		if errors.Is(err, errors.ErrUnsupported) || !run.Sleep(ctx, p.reader.period) {

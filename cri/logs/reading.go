@@ -92,7 +92,7 @@ func (rd *reading) next(s *segment) error {
 	rd.segment = s
 	rd.splitter.reset()
 	if err != nil {
-		return fmt.Errorf("closing what was rotated: %w", err)
+		return fmt.Errorf("close the rotated log: %w", err)
 	}
 	return nil
 }

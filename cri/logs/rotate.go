@@ -53,7 +53,7 @@ func (k *rotating) findPath(ctx context.Context) error {
 		return nil // removed since the listing
 	}
 	if err != nil {
-		return fmt.Errorf("asking for the path of the log: %w", err)
+		return fmt.Errorf("get the path of the log: %w", err)
 	}
 	k.asked, k.path = true, reply.GetStatus().GetLogPath()
 	return nil
@@ -110,7 +110,7 @@ func (k *rotating) writer(name string) writer {
 
 func (k *rotating) reopen(ctx context.Context) error {
 	if err := k.cfg.Runtime.ReopenContainerLog(ctx, k.id); err != nil {
-		return fmt.Errorf("reopening the log: %w", err)
+		return fmt.Errorf("reopen the log: %w", err)
 	}
 	return nil
 }
@@ -173,7 +173,7 @@ func (k *rotating) clean(ctx context.Context) error {
 			continue // it is incomplete; the next rotation compresses it
 		}
 		if err := compress(ctx, filepath.Join(dir, name)); err != nil {
-			problems = append(problems, fmt.Errorf("compressing %s: %w", name, err))
+			problems = append(problems, fmt.Errorf("compress %s: %w", name, err))
 		}
 	}
 	return errors.Join(problems...)

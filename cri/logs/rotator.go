@@ -82,7 +82,7 @@ func NewRotator(cfg RotatorConfig) (*Rotator, error) {
 	fields.Number(f, "Workers", &cfg.Workers, 1)
 	fields.Logger(&cfg.Logger)
 	if cfg.MaxFiles < 2 {
-		f.Refuse("MaxFiles is not above 1: %d", cfg.MaxFiles)
+		f.Refuse("MaxFiles must be at least 2: %d", cfg.MaxFiles)
 	}
 	if cfg.Period < minRotatePeriod {
 		f.Refuse("Period is below %v: %v", minRotatePeriod, cfg.Period)
@@ -125,7 +125,7 @@ func (r *Rotator) round(ctx context.Context) {
 		State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
 	})
 	if err != nil {
-		r.warn(ctx, "", fmt.Errorf("listing containers: %w", err))
+		r.warn(ctx, "", fmt.Errorf("list containers: %w", err))
 		return
 	}
 	known := make(map[string]*rotating, len(list))
@@ -167,6 +167,6 @@ func (r *Rotator) each(ctx context.Context, known map[string]*rotating) {
 
 func (r *Rotator) warn(ctx context.Context, id string, err error) {
 	if ctx.Err() == nil && r.limiter.Allow(time.Now(), id, err.Error()) {
-		r.cfg.Logger.Warn("log rotation", "container", id, "err", err)
+		r.cfg.Logger.Warn("log rotation failed", "container", id, "err", err)
 	}
 }

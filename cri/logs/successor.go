@@ -31,7 +31,7 @@ func openStart(path string) (*segment, error) {
 			return s, err
 		}
 	}
-	return nil, fmt.Errorf("%s: rotated away %d times while it was opened", path, openTries)
+	return nil, fmt.Errorf("%s: rotated %d times while it was opened", path, openTries)
 }
 
 // opened sets stamp and placed of a file that was opened as the log before list was read.

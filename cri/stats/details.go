@@ -122,7 +122,7 @@ func (f *files) quotaV2(name string, g *Given) {
 	}
 	quota, period, ok := strings.Cut(text, " ")
 	if !ok {
-		f.note(fmt.Errorf("%s: %q is not a quota and a period", name, text))
+		f.note(fmt.Errorf("%s: %q does not consist of quota and period", name, text))
 		return
 	}
 	g.Period = duration(f.parse(name, period), time.Microsecond)
@@ -179,7 +179,7 @@ func (f *files) blkio(bytes, operations string) []Device {
 				n, d = f.parse(name, fields[2]), all.at(fields[0])
 			}
 			if n == nil || d == nil {
-				f.note(fmt.Errorf("%s: %q is no device with a number", name, strings.TrimSpace(line)))
+				f.note(fmt.Errorf("%s: %q does not consist of a device and a number", name, strings.TrimSpace(line)))
 				return nil
 			}
 			to := &d.Bytes
@@ -212,7 +212,7 @@ func (f *files) ioStat(name string) []Device {
 		}
 		d := all.at(fields[0])
 		if d == nil {
-			f.note(fmt.Errorf("%s: %q is no device", name, fields[0]))
+			f.note(fmt.Errorf("%s: %q is not a device", name, fields[0]))
 			return nil
 		}
 		for _, field := range fields[1:] {

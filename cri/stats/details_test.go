@@ -93,34 +93,34 @@ func TestUnknownDetails(t *testing.T) {
 		isUnknown   func(Details) bool
 		alsoWithout bool // also nil, but not reported, if the file is missing
 	}{
-		{V1, "blkio/a/blkio.throttle.io_service_bytes_recursive", "8:0 Read", "no device with a number", func(d Details) bool { return d.Devices == nil }, true},
-		{V1, "blkio/a/blkio.throttle.io_service_bytes_recursive", "8:0 Read x", "no device with a number", func(d Details) bool { return d.Devices == nil }, true},
+		{V1, "blkio/a/blkio.throttle.io_service_bytes_recursive", "8:0 Read", "does not consist of a device and a number", func(d Details) bool { return d.Devices == nil }, true},
+		{V1, "blkio/a/blkio.throttle.io_service_bytes_recursive", "8:0 Read x", "does not consist of a device and a number", func(d Details) bool { return d.Devices == nil }, true},
 		{V1, "blkio/a/blkio.throttle.io_service_bytes_recursive", "Total 0", "", func(d Details) bool { return d.Devices != nil && len(d.Devices) == 0 }, false},
 		{V1, "memory/a/memory.soft_limit_in_bytes", "500", "", func(d Details) bool { return *d.Given.Reservation == 500 }, false},
-		{V1, "blkio/a/blkio.throttle.io_serviced_recursive", "8 Read 5", "no device with a number", func(d Details) bool { return d.Devices == nil }, true},
+		{V1, "blkio/a/blkio.throttle.io_serviced_recursive", "8 Read 5", "does not consist of a device and a number", func(d Details) bool { return d.Devices == nil }, true},
 		{V1, "cpu/a/cpu.cfs_quota_us", "-1", "", func(d Details) bool { return d.Given.Quota == nil }, true},
-		{V1, "cpu/a/cpu.cfs_quota_us", "x", "is no number", func(d Details) bool { return d.Given.Quota == nil }, true},
-		{V1, "cpuacct/a/cpuacct.stat", "user", "not a name and a number", func(d Details) bool { return d.User == nil && d.System == nil }, true},
+		{V1, "cpu/a/cpu.cfs_quota_us", "x", "is not a number", func(d Details) bool { return d.Given.Quota == nil }, true},
+		{V1, "cpuacct/a/cpuacct.stat", "user", "does not consist of a name and a number", func(d Details) bool { return d.User == nil && d.System == nil }, true},
 		{V1, "memory/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0", "", func(d Details) bool { return d.OOMKills == nil }, true},
-		{V2, "a/io.stat", "8:0 rbytes=x", "is no number", func(d Details) bool { return d.Devices == nil }, true},
-		{V2, "a/io.stat", "eight rbytes=1", `"eight" is no device`, func(d Details) bool { return d.Devices == nil }, true},
+		{V2, "a/io.stat", "8:0 rbytes=x", "is not a number", func(d Details) bool { return d.Devices == nil }, true},
+		{V2, "a/io.stat", "eight rbytes=1", `"eight" is not a device`, func(d Details) bool { return d.Devices == nil }, true},
 		{V2, "a/io.stat", "0:0 rbytes=1", "", func(d Details) bool { return len(d.Devices) == 1 && d.Devices[0].Bytes.Read == 1 }, false},
 		{V2, "a/io.stat", "", "", func(d Details) bool { return d.Devices != nil && len(d.Devices) == 0 }, false},
 		{V2, "a/cpu.max", "max 100000", "", func(d Details) bool { return d.Given.Quota == nil && *d.Given.Period == 100*time.Millisecond }, false},
-		{V2, "a/cpu.max", "50000", "not a quota and a period", func(d Details) bool { return d.Given.Quota == nil && d.Given.Period == nil }, true},
+		{V2, "a/cpu.max", "50000", "does not consist of quota and period", func(d Details) bool { return d.Given.Quota == nil && d.Given.Period == nil }, true},
 		{V2, "a/cpu.weight", "0", "", func(d Details) bool { return d.Given.Shares == nil }, true},
 		{V2, "a/cpu.weight", "1", "", func(d Details) bool { return *d.Given.Shares == 2 }, false},
 		{V2, "a/cpu.weight", "10000", "", func(d Details) bool { return *d.Given.Shares == 262144 }, false},
-		{V2, "a/io.stat", "8:x rbytes=1", "is no device", func(d Details) bool { return d.Devices == nil }, true},
-		{V2, "a/io.stat", "x:8 rbytes=1", "is no device", func(d Details) bool { return d.Devices == nil }, true},
-		{V2, "a/io.stat", "8:-1 rbytes=1", "is no device", func(d Details) bool { return d.Devices == nil }, true},
-		{V2, "a/io.stat", "-1:8 rbytes=1", "is no device", func(d Details) bool { return d.Devices == nil }, true},
-		{V1, "blkio/a/blkio.throttle.io_serviced_recursive", "8:0 Read 5\n\n8:0 Write 5", "no device with a number", func(d Details) bool { return d.Devices == nil }, true},
-		{V1, "blkio/a/blkio.throttle.io_serviced_recursive", "Total 5 5", "no device with a number", func(d Details) bool { return d.Devices == nil }, true},
+		{V2, "a/io.stat", "8:x rbytes=1", "is not a device", func(d Details) bool { return d.Devices == nil }, true},
+		{V2, "a/io.stat", "x:8 rbytes=1", "is not a device", func(d Details) bool { return d.Devices == nil }, true},
+		{V2, "a/io.stat", "8:-1 rbytes=1", "is not a device", func(d Details) bool { return d.Devices == nil }, true},
+		{V2, "a/io.stat", "-1:8 rbytes=1", "is not a device", func(d Details) bool { return d.Devices == nil }, true},
+		{V1, "blkio/a/blkio.throttle.io_serviced_recursive", "8:0 Read 5\n\n8:0 Write 5", "does not consist of a device and a number", func(d Details) bool { return d.Devices == nil }, true},
+		{V1, "blkio/a/blkio.throttle.io_serviced_recursive", "Total 5 5", "does not consist of a device and a number", func(d Details) bool { return d.Devices == nil }, true},
 		{V2, "a/memory.swap.max", "500", "", func(d Details) bool { return *d.Given.MemoryAndSwap == 1500 }, false},
 		{V2, "a/memory.swap.max", "max", "", func(d Details) bool { return d.Given.MemoryAndSwap == nil }, true},
 		{V2, "a/cpu.weight", "10001", "", func(d Details) bool { return d.Given.Shares == nil }, true},
-		{V2, "a/memory.peak", "12x", "is no number", func(d Details) bool { return d.MaxUsage == nil }, true},
+		{V2, "a/memory.peak", "12x", "is not a number", func(d Details) bool { return d.MaxUsage == nil }, true},
 	} {
 		all := detailsOfV1
 		if test.version == V2 {
@@ -156,7 +156,7 @@ func TestProcessesAndChildren(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, ids)
 	_, err = r.Processes("/a/y/z")
-	require.ErrorContains(t, err, `"0" is no process`)
+	require.ErrorContains(t, err, `"0" is not a process ID`)
 	_, err = r.Processes("/b")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	names, err := r.Children("/a")

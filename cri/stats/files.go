@@ -97,7 +97,7 @@ func (f *files) number(name string) *uint64 {
 func (f *files) parse(name, text string) *uint64 {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		f.note(fmt.Errorf("%s: %q is no number", name, text))
+		f.note(fmt.Errorf("%s: %q is not a number", name, text))
 		return nil
 	}
 	return &n
@@ -135,12 +135,12 @@ func (f *files) table(name string) table {
 	for line := range strings.Lines(text) {
 		word, number, ok := strings.Cut(strings.TrimSpace(line), " ")
 		if !ok {
-			f.note(fmt.Errorf("%s: %q is not a name and a number", name, strings.TrimSpace(line)))
+			f.note(fmt.Errorf("%s: %q does not consist of a name and a number", name, strings.TrimSpace(line)))
 			continue
 		}
 		n, err := strconv.ParseUint(number, 10, 64)
 		if err != nil {
-			f.note(fmt.Errorf("%s: %s: %q is no number", name, word, number))
+			f.note(fmt.Errorf("%s: %s: %q is not a number", name, word, number))
 			continue
 		}
 		out = append(out, tableLine{word, n})
@@ -166,12 +166,12 @@ func (f *files) pressure(name string) *Pressure {
 		case ok && kind == "full":
 			out.Full = stall
 		default:
-			f.note(fmt.Errorf("%s: %q is no pressure", name, strings.TrimSpace(line)))
+			f.note(fmt.Errorf("%s: %q is not a pressure line", name, strings.TrimSpace(line)))
 			return nil
 		}
 	}
 	if !some {
-		f.note(fmt.Errorf("%s: it is empty", name))
+		f.note(fmt.Errorf("%s: no line starts with some", name))
 		return nil
 	}
 	return &out

@@ -93,7 +93,7 @@ func TestFoldersOfCgroups(t *testing.T) {
 		require.NoError(t, err)
 		require.Nil(t, got.Memory.Usage)
 		require.Len(t, got.Unread, 1)
-		require.ErrorContains(t, got.Unread[0], "\"x\" is no number")
+		require.ErrorContains(t, got.Unread[0], "\"x\" is not a number")
 
 		require.NoError(t, os.RemoveAll(root))
 		_, err = r.Read("/a")

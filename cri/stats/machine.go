@@ -92,14 +92,14 @@ func (m *Machine) readStat(f *files) {
 // time of guests is part of user.
 func busy(f *files, fields []string) *time.Duration {
 	if len(fields) < 8 {
-		f.note(fmt.Errorf("stat: cpu has %d numbers", len(fields)))
+		f.note(fmt.Errorf("stat: cpu has %d numbers, want 8 or more", len(fields)))
 		return nil
 	}
 	var sum uint64
 	for i, field := range fields[:8] {
 		n, err := strconv.ParseUint(field, 10, 64)
 		if err != nil {
-			f.note(fmt.Errorf("stat: cpu: %q is no number", field))
+			f.note(fmt.Errorf("stat: cpu: %q is not a number", field))
 			return nil
 		}
 		if idle := i == 3 || i == 4; !idle {

@@ -63,12 +63,12 @@ func ReadNetwork(proc fs.FS, process string) (*Network, error) {
 		}
 		fields := strings.Fields(rest)
 		if len(fields) < 12 {
-			return nil, fmt.Errorf("stats: %s: %s has %d numbers", name, i.Name, len(fields))
+			return nil, fmt.Errorf("stats: %s: %s has %d numbers, want 12 or more", name, i.Name, len(fields))
 		}
 		numbers := make([]uint64, 12)
 		for k := range numbers {
 			if numbers[k], err = strconv.ParseUint(fields[k], 10, 64); err != nil {
-				return nil, fmt.Errorf("stats: %s: %s: %q is no number", name, i.Name, fields[k])
+				return nil, fmt.Errorf("stats: %s: %s: %q is not a number", name, i.Name, fields[k])
 			}
 		}
 		i.Received, i.Sent, i.Default = traffic(numbers), traffic(numbers[8:]), i.Name == defaultInterface

@@ -78,7 +78,7 @@ func OwnCgroup(proc fs.FS) (string, error) {
 		number, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		controllers, cgroup, ok := strings.Cut(rest, ":")
 		if _, err := strconv.Atoi(number); !ok || err != nil {
-			return "", fmt.Errorf("stats: self/cgroup: %q is no cgroup", strings.TrimSpace(line))
+			return "", fmt.Errorf("stats: self/cgroup: %q is not a cgroup entry", strings.TrimSpace(line))
 		}
 		for _, c := range strings.Split(controllers, ",") {
 			of[c] = cgroup

@@ -73,7 +73,7 @@ func TestOwnCgroup(t *testing.T) {
 	}
 	for _, text := range []string{"half", "5:half", "x:cpu:/a"} {
 		_, err := OwnCgroup(tree(map[string]string{"self/cgroup": text}))
-		require.ErrorContains(t, err, `"`+text+`" is no cgroup`)
+		require.ErrorContains(t, err, `"`+text+`" is not a cgroup entry`)
 	}
 	_, err := OwnCgroup(fstest.MapFS{})
 	require.ErrorIs(t, err, fs.ErrNotExist)

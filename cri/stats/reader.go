@@ -109,7 +109,7 @@ func (r *Reader) Processes(cgroup string) ([]int, error) {
 	for _, field := range strings.Fields(string(text)) {
 		id, err := strconv.Atoi(field)
 		if err != nil || id <= 0 { // 0 is a process of another PID namespace
-			return nil, fmt.Errorf("stats: %s: %q is no process", name, field)
+			return nil, fmt.Errorf("stats: %s: %q is not a process ID", name, field)
 		}
 		ids = append(ids, id)
 	}

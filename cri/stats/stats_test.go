@@ -92,31 +92,31 @@ func TestUnknown(t *testing.T) {
 		want             func(*Usage)
 	}{
 		{"nothing wrong", "pids.current", "4", "", func(u *Usage) { u.Processes = new(uint64(4)) }},
-		{"an empty file", "memory.current", "", `memory.current: "" is no number`, func(u *Usage) { u.Memory.Usage, u.Memory.WorkingSet = nil, nil }},
-		{"a negative number", "pids.current", "-1", `pids.current: "-1" is no number`, func(u *Usage) { u.Processes = nil }},
-		{"a line is cut off", "memory.stat", "anon 5\ninactive_fi", `"inactive_fi" is not a name and a number`, func(u *Usage) { u.Memory.WorkingSet = nil }},
-		{"a value is no number", "memory.stat", "anon x\ninactive_file 30", `memory.stat: anon: "x" is no number`, func(u *Usage) { u.Memory.RSS = nil }},
-		{"a limit that is no number", "memory.max", "1000 or so", `memory.max: "1000 or so" is no number`, func(u *Usage) { u.Memory.Limit = nil }},
+		{"an no line starts with some", "memory.current", "", `memory.current: "" is not a number`, func(u *Usage) { u.Memory.Usage, u.Memory.WorkingSet = nil, nil }},
+		{"a negative number", "pids.current", "-1", `pids.current: "-1" is not a number`, func(u *Usage) { u.Processes = nil }},
+		{"a line is cut off", "memory.stat", "anon 5\ninactive_fi", `"inactive_fi" does not consist of a name and a number`, func(u *Usage) { u.Memory.WorkingSet = nil }},
+		{"a value is not a number", "memory.stat", "anon x\ninactive_file 30", `memory.stat: anon: "x" is not a number`, func(u *Usage) { u.Memory.RSS = nil }},
+		{"a limit that is not a number", "memory.max", "1000 or so", `memory.max: "1000 or so" is not a number`, func(u *Usage) { u.Memory.Limit = nil }},
 		{"no limit", "memory.max", "max", "", func(u *Usage) { u.Memory.Limit = nil }},
 		{"more time than there is", "cpu.stat", "usage_usec 18446744073709551615", "", func(u *Usage) { u.CPU.Total = nil }},
 		{"the most time there is", "cpu.stat", "usage_usec 9223372036854775", "", func(u *Usage) { u.CPU.Total = new(9223372036854775 * time.Microsecond) }},
-		{"two values", "memory.stat", "anon 5 6\ninactive_file 30", `memory.stat: anon: "5 6" is no number`, func(u *Usage) { u.Memory.RSS = nil }},
-		{"pressure without a total", "cpu.pressure", "some avg10=1.00 avg60=2.00 avg300=3.00", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
-		{"pressure in another order", "cpu.pressure", "some avg60=1.00 avg10=2.00 avg300=3.00 total=1", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
-		{"pressure of another kind", "cpu.pressure", "most avg10=1.00 avg60=2.00 avg300=3.00 total=1", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
-		{"pressure over a hundred", "cpu.pressure", "some avg10=100.01 avg60=2.00 avg300=3.00 total=1", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
-		{"pressure that is no number", "cpu.pressure", "some avg10=x avg60=2.00 avg300=3.00 total=1", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
-		{"pressure without a name", "cpu.pressure", "some 1.00 avg60=2.00 avg300=3.00 total=1", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
-		{"a total that is no number", "cpu.pressure", "some avg10=1 avg60=2.00 avg300=3.00 total=x", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
-		{"a total without a name", "cpu.pressure", "some avg10=1 avg60=2.00 avg300=3.00 5", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
-		{"negative pressure", "cpu.pressure", "some avg10=-1 avg60=2.00 avg300=3.00 total=1", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
-		{"a negative total", "cpu.pressure", "some avg10=1 avg60=2.00 avg300=3.00 total=-1", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
-		{"too large a total", "cpu.pressure", "some avg10=1 avg60=2.00 avg300=3.00 total=9223372036854775807", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"two values", "memory.stat", "anon 5 6\ninactive_file 30", `memory.stat: anon: "5 6" is not a number`, func(u *Usage) { u.Memory.RSS = nil }},
+		{"pressure without a total", "cpu.pressure", "some avg10=1.00 avg60=2.00 avg300=3.00", "is not a pressure line", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"pressure in another order", "cpu.pressure", "some avg60=1.00 avg10=2.00 avg300=3.00 total=1", "is not a pressure line", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"pressure of another kind", "cpu.pressure", "most avg10=1.00 avg60=2.00 avg300=3.00 total=1", "is not a pressure line", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"pressure over a hundred", "cpu.pressure", "some avg10=100.01 avg60=2.00 avg300=3.00 total=1", "is not a pressure line", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"pressure that is not a number", "cpu.pressure", "some avg10=x avg60=2.00 avg300=3.00 total=1", "is not a pressure line", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"pressure without a name", "cpu.pressure", "some 1.00 avg60=2.00 avg300=3.00 total=1", "is not a pressure line", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"a total that is not a number", "cpu.pressure", "some avg10=1 avg60=2.00 avg300=3.00 total=x", "is not a pressure line", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"a total without a name", "cpu.pressure", "some avg10=1 avg60=2.00 avg300=3.00 5", "is not a pressure line", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"negative pressure", "cpu.pressure", "some avg10=-1 avg60=2.00 avg300=3.00 total=1", "is not a pressure line", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"a negative total", "cpu.pressure", "some avg10=1 avg60=2.00 avg300=3.00 total=-1", "is not a pressure line", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"too large a total", "cpu.pressure", "some avg10=1 avg60=2.00 avg300=3.00 total=9223372036854775807", "is not a pressure line", func(u *Usage) { u.CPU.Pressure = nil }},
 		{"the largest total", "cpu.pressure", "some avg10=1 avg60=2 avg300=3 total=9223372036854775", "", func(u *Usage) {
 			u.CPU.Pressure = &Pressure{Some: Stall{Total: 9223372036854775 * time.Microsecond, Avg10: 1, Avg60: 2, Avg300: 3}}
 		}},
-		{"no pressure that some feel", "cpu.pressure", "full avg10=1 avg60=2.00 avg300=3.00 total=1", "it is empty", func(u *Usage) { u.CPU.Pressure = nil }},
-		{"what all feel is no number", "cpu.pressure", "some avg10=1 avg60=2 avg300=3 total=4\nfull avg10=x avg60=0 avg300=5 total=6", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"no pressure that some feel", "cpu.pressure", "full avg10=1 avg60=2.00 avg300=3.00 total=1", "no line starts with some", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"what all feel is not a number", "cpu.pressure", "some avg10=1 avg60=2 avg300=3 total=4\nfull avg10=x avg60=0 avg300=5 total=6", "is not a pressure line", func(u *Usage) { u.CPU.Pressure = nil }},
 		{"all feel it", "cpu.pressure", "some avg10=1 avg60=2 avg300=3 total=4\nfull avg10=100 avg60=0 avg300=5 total=6", "", func(u *Usage) {
 			u.CPU.Pressure = &Pressure{
 				Some: Stall{Total: 4 * time.Microsecond, Avg10: 1, Avg60: 2, Avg300: 3}, Full: Stall{Total: 6 * time.Microsecond, Avg10: 100, Avg300: 5},
@@ -167,13 +167,13 @@ func TestErrors(t *testing.T) {
 	require.EqualValues(t, 3, *u.Processes)
 	require.Len(t, u.Unread, 2)
 	require.ErrorContains(t, u.Unread[0], "a/memory.current: input/output error")
-	require.ErrorContains(t, u.Unread[1], "a/io.pressure: it is empty")
+	require.ErrorContains(t, u.Unread[1], "a/io.pressure: no line starts with some")
 
 	for _, files.Err = range []error{fs.ErrNotExist, syscall.ENODEV} { // the cgroup is removed meanwhile
 		u = read(t, files, V2, "a")
 		require.Nil(t, u.Memory.Usage)
 		require.Len(t, u.Unread, 1)
-		require.ErrorContains(t, u.Unread[0], "a/io.pressure: it is empty")
+		require.ErrorContains(t, u.Unread[0], "a/io.pressure: no line starts with some")
 	}
 }
 
@@ -276,12 +276,12 @@ func TestReadMachine(t *testing.T) {
 		require.EqualError(t, err, "stats: proc is required")
 	}
 	for text, unread := range map[string]string{
-		"\ncpu 1 2 3 4 5 6 7\nbtime": "stat: cpu has 7 numbers", "cpu": "stat: cpu has 0 numbers", "cpu 1 2 3 4 5 6 7 x": `"x" is no number`, "btime soon": `stat: btime: "soon" is no number`,
+		"\ncpu 1 2 3 4 5 6 7\nbtime": "stat: cpu has 7 numbers, want 8 or more", "cpu": "stat: cpu has 0 numbers", "cpu 1 2 3 4 5 6 7 x": `"x" is not a number`, "btime soon": `stat: btime: "soon" is not a number`,
 	} {
 		m, err := ReadMachine(fstest.MapFS{"stat": {Data: []byte(text)}, "meminfo": {Data: []byte("MemTotal: 5 kB\nHugePages_Total: 3\nMemFree: x kB")}})
 		require.NoError(t, err)
 		require.Len(t, m.Unread, 2)
-		require.ErrorContains(t, m.Unread[0], `meminfo: MemFree: "x" is no number`)
+		require.ErrorContains(t, m.Unread[0], `meminfo: MemFree: "x" is not a number`)
 		require.ErrorContains(t, m.Unread[1], unread)
 		require.Nil(t, m.Busy)
 		require.Nil(t, m.Used.Memory)

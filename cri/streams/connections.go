@@ -87,7 +87,7 @@ type connection struct {
 }
 
 // errGone is the cause of the end of a lost connection's session.
-var errGone = errors.New("the client's connection is gone")
+var errGone = errors.New("the client's connection was lost")
 
 // Read reads, and cancels the session when the connection has ended.
 func (c *connection) Read(p []byte) (int, error) {

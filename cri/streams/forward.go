@@ -32,7 +32,7 @@ type Forwarding struct {
 // the opening; Close ends the session.
 func (c *Client) Forward(ctx context.Context, url string) (*Forwarding, error) {
 	if c.Protocol != SPDY {
-		return nil, errors.New("port-forward session: only SPDY has several connections in a session")
+		return nil, errors.New("port-forward session: only SPDY supports several connections per session")
 	}
 	conn, target, err := c.dial(ctx, url)
 	if err != nil {
@@ -203,7 +203,7 @@ func expectPort(d *demux, port int) error {
 			return ErrLost
 		}
 		if got := binary.LittleEndian.Uint16(number[:]); int(got) != port {
-			return fmt.Errorf("the first port of the request is %d, not %d", got, port)
+			return fmt.Errorf("the server confirmed port %d instead of %d", got, port)
 		}
 	}
 	return nil

@@ -183,4 +183,4 @@ func (s *Server) GetPortForward(request *runtimeapi.PortForwardRequest) (*runtim
 	return s.urls.GetPortForward(request)
 }
 
-func goneError() error { return status.Error(codes.Unavailable, "the stream server has ended") }
+func goneError() error { return status.Error(codes.Unavailable, "the stream server has stopped") }

@@ -368,7 +368,7 @@ func TestHostileSessions(t *testing.T) {
 			}
 			opened++
 		}
-		require.Contains(t, bound, "1000 sessions and readers of logs are open")
+		require.Contains(t, bound, "too many open sessions and log readers (limit 1000)")
 		require.Greater(t, opened, 900)
 		require.Equal(t, "ok", n.do(t, "get", "--raw", "/api/v1/nodes/"+n.name+"/proxy/healthz"))
 		t.Logf("with %d readers: %s; a pod runs %s after its apply", opened, d.held(), n.latency(t, "during"))
