@@ -196,7 +196,7 @@ func (w *Workers) logFailure(r *runningCall, f failure, s PodState) {
 		log = log.With("nextRetry", s.NextRetry)
 	}
 	if !f.notBefore.IsZero() {
-		log.Debug("call will be repeated when its back-off is over")
+		log.Debug("call will be retried after its back-off")
 		return
 	}
 	if f.again { // logged before; PodState shows that it continues

@@ -19,7 +19,7 @@ import (
 func (w *Workers) Kill(ctx context.Context, pod *v1.Pod, options KillOptions) error {
 	u := Update{Type: UpdateKill, Pod: pod}
 	if options.Done != nil {
-		return fmt.Errorf("podworkers: %w: %s: Kill.Done: must be nil, Kill waits itself", ErrInvalidUpdate, describe(u))
+		return fmt.Errorf("podworkers: %w: %s: Kill.Done: must be nil, because Kill waits", ErrInvalidUpdate, describe(u))
 	}
 	done := make(chan struct{})
 	options.Done = done
@@ -50,7 +50,7 @@ func (w *Workers) beforeRun() string {
 	if w.started {
 		return ""
 	}
-	return ": the pod waits for Run"
+	return ": Run has not started"
 }
 
 func killTimeout(pod *v1.Pod, override *int64) time.Duration {

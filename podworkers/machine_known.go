@@ -109,7 +109,7 @@ func (m *machine) waitsFor(r *record) string {
 	case r.call != CallNone:
 		return r.call.String()
 	case r.state == StateFinished && r.restart:
-		return "SyncKnownPods with it, to start it again"
+		return "SyncKnownPods with it, to restart it"
 	case r.state == StateFinished:
 		return "nothing, until no source names it (SyncKnownPods without it)"
 	case m.isShut:

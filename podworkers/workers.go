@@ -86,9 +86,9 @@ func (w *Workers) validate(u Update) error {
 	}
 	switch {
 	case u.Kill != nil && u.Type != UpdateKill:
-		return refuse("Kill: goes with Type %q only, not %q", UpdateKill, u.Type)
+		return refuse("Kill: allowed only with Type %q, not %q", UpdateKill, u.Type)
 	case u.Pod == nil && u.RuntimePod == nil:
-		return refuse("Pod: is required, or RuntimePod")
+		return refuse("Pod: is required without RuntimePod")
 	case u.Pod != nil && u.Pod.UID == "":
 		return refuse("Pod.UID: is empty")
 	case u.Pod != nil && u.Pod.Name == "":
@@ -96,9 +96,9 @@ func (w *Workers) validate(u Update) error {
 	case u.Pod != nil && u.Pod.Namespace == "":
 		return refuse("Pod.Namespace: is empty")
 	case u.Pod != nil && u.RuntimePod != nil && u.RuntimePod.UID != u.Pod.UID:
-		return refuse("RuntimePod.UID: is %q; Pod is another one", u.RuntimePod.UID)
+		return refuse("RuntimePod.UID: %q differs from Pod.UID", u.RuntimePod.UID)
 	case u.Pod != nil && podfacts.IsMirror(u.Pod):
-		return refuse("Pod: is a mirror pod; its static pod is meant")
+		return refuse("Pod: is a mirror pod; use its static pod")
 	case u.Pod != nil:
 		return nil
 	case u.RuntimePod.UID == "":
@@ -110,7 +110,7 @@ func (w *Workers) validate(u Update) error {
 	case u.Type != UpdateKill:
 		return refuse("Type: a pod without a spec can only be killed, not %q", u.Type)
 	case w.orphans == nil:
-		return refuse("RuntimePod: the syncer is no OrphanSyncer")
+		return refuse("RuntimePod: the syncer does not implement OrphanSyncer")
 	}
 	return nil
 }
@@ -321,7 +321,7 @@ func (w *Workers) apply(now time.Time) {
 func (w *Workers) closeDone(done chan<- struct{}) {
 	defer func() {
 		if recover() != nil {
-			w.log.Error("KillOptions.Done was closed by somebody else")
+			w.log.Error("KillOptions.Done was closed already")
 		}
 	}()
 	close(done)
@@ -334,6 +334,6 @@ func describe(u Update) string {
 	case u.RuntimePod != nil:
 		return fmt.Sprintf("%s of orphan %s/%s (%s)", u.Type, u.RuntimePod.Namespace, u.RuntimePod.Name, u.RuntimePod.UID)
 	default:
-		return fmt.Sprintf("%s of no pod", u.Type)
+		return fmt.Sprintf("%s without a pod", u.Type)
 	}
 }

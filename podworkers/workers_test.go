@@ -49,18 +49,18 @@ func TestUpdatesAreChecked(t *testing.T) {
 	for want, u := range map[string]podworkers.Update{
 		`Type: "destroy" is not one of create, update, sync, kill`: {Type: "destroy", Pod: podOf("a")},
 		`Type: "" is not one of create, update, sync, kill`:        {},
-		"Pod: is required":                               {Type: kill},
-		"create of pod default/ (): Pod.UID":             {Type: create, Pod: podOf("")},
-		"Pod: is a mirror pod":                           {Type: create, Pod: mirror},
-		"RuntimePod.UID":                                 {Type: kill, RuntimePod: orphan("", "n", "ns")},
-		"RuntimePod: the syncer is no":                   {Type: kill, RuntimePod: orphan("a", "n", "ns")},
-		"can only be killed":                             {Type: podworkers.UpdateSync, RuntimePod: orphan("a", "n", "ns")},
-		"Pod.Name: is empty":                             {Type: create, Pod: nameless},
-		"Pod.Namespace: is empty":                        {Type: create, Pod: homeless},
-		"RuntimePod.Name: is empty":                      {Type: kill, RuntimePod: orphan("a", "", "ns")},
-		"RuntimePod.Namespace: is empty":                 {Type: kill, RuntimePod: orphan("a", "n", "")},
-		`Kill: goes with Type "kill" only, not "update"`: {Type: update, Pod: podOf("a"), Kill: &podworkers.KillOptions{Done: done}},
-		`RuntimePod.UID: is "b"; Pod is`:                 {Type: kill, Pod: podOf("a"), RuntimePod: orphan("b", "", "")},
+		"Pod: is required":                                  {Type: kill},
+		"create of pod default/ (): Pod.UID":                {Type: create, Pod: podOf("")},
+		"Pod: is a mirror pod":                              {Type: create, Pod: mirror},
+		"RuntimePod.UID":                                    {Type: kill, RuntimePod: orphan("", "n", "ns")},
+		"RuntimePod: the syncer does not implement":         {Type: kill, RuntimePod: orphan("a", "n", "ns")},
+		"can only be killed":                                {Type: podworkers.UpdateSync, RuntimePod: orphan("a", "n", "ns")},
+		"Pod.Name: is empty":                                {Type: create, Pod: nameless},
+		"Pod.Namespace: is empty":                           {Type: create, Pod: homeless},
+		"RuntimePod.Name: is empty":                         {Type: kill, RuntimePod: orphan("a", "", "ns")},
+		"RuntimePod.Namespace: is empty":                    {Type: kill, RuntimePod: orphan("a", "n", "")},
+		`Kill: allowed only with Type "kill", not "update"`: {Type: update, Pod: podOf("a"), Kill: &podworkers.KillOptions{Done: done}},
+		`RuntimePod.UID: "b" differs from Pod.UID`:          {Type: kill, Pod: podOf("a"), RuntimePod: orphan("b", "", "")},
 	} {
 		err := w.UpdatePod(u)
 		require.ErrorIs(t, err, podworkers.ErrInvalidUpdate)
@@ -85,12 +85,12 @@ func TestKillBeforeRun(t *testing.T) {
 		require.NoError(t, err)
 		err = w.Kill(t.Context(), podOf("a"), podworkers.KillOptions{})
 		require.ErrorIs(t, err, podworkers.ErrKillTimeout)
-		require.ErrorContains(t, err, "waits for Run")
+		require.ErrorContains(t, err, "Run has not started")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		err = w.Kill(ctx, podOf("a"), podworkers.KillOptions{})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorContains(t, err, "waits for Run")
+		require.ErrorContains(t, err, "Run has not started")
 	})
 }
 

@@ -134,7 +134,7 @@ func identified(spec *v1.Pod) error {
 	case spec.UID == "":
 		return fmt.Errorf("probe: AddPod: pod %s/%s: metadata.uid: is empty", spec.Namespace, spec.Name)
 	case podfacts.IsMirror(spec):
-		return fmt.Errorf("probe: AddPod: pod %s/%s is a mirror pod; its static pod is meant", spec.Namespace, spec.Name)
+		return fmt.Errorf("probe: AddPod: pod %s/%s is a mirror pod; use its static pod", spec.Namespace, spec.Name)
 	}
 	return nil
 }

@@ -120,7 +120,7 @@ func (c *Checker) Settle(now time.Time) {
 		if l := c.pods[uid]; l != nil {
 			c.judge(c.rules.settled, l, &podworkers.TraceEvent{At: now, UID: uid})
 		} else if c.waiting(uid) {
-			c.report(Violation{Rule: "INV-14", UID: uid, At: now, What: "is forgotten, but its done channel is open"})
+			c.report(Violation{Rule: "INV-14", UID: uid, At: now, What: "was forgotten, but its done channel is open"})
 		}
 	}
 	c.touched = c.touched[:0]

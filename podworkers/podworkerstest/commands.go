@@ -35,7 +35,7 @@ func (p *player) command(line string) (said string, err error) {
 		return "", err
 	}
 	if len(words) == 0 {
-		return "", fmt.Errorf("whom is it about?")
+		return "", fmt.Errorf("the UID of the pod is missing")
 	}
 	return p.one(verb, words[0], words[1:])
 }
@@ -43,10 +43,10 @@ func (p *player) command(line string) (said string, err error) {
 func (p *player) option(name string) error {
 	switch {
 	case p.workers != nil:
-		return errors.New("options come first")
+		return errors.New("options must precede all commands")
 	case name == "hold":
 		p.hold = true
-	case name == "asks":
+	case name == "on-due":
 		p.cfg.OnDue = func(types.UID) {}
 	default:
 		return errors.New("unknown option")
@@ -68,7 +68,7 @@ func (p *player) all(verb string, words []string) error {
 		p.run()
 	case "stop":
 		if p.ran == nil {
-			return errors.New("they do not run")
+			return errors.New("Run has not started")
 		}
 		p.stop()
 	}
@@ -102,7 +102,7 @@ func (p *player) one(verb, uid string, attributes []string) (said string, err er
 	case "state":
 		p.begin()
 		return p.explain(p.workers.State(types.UID(uid))), nil
-	case "ask":
+	case "methods":
 		p.begin()
 		return p.answers(p.workers.State(types.UID(uid)), p.workers.MirrorTerminating(podfacts.FullName(p.pod(uid)))), nil
 	}
@@ -125,13 +125,13 @@ func (p *player) explain(s podworkers.PodState) string {
 	add(!s.CancelledAt.IsZero(), ", cancelled at %v", p.print.since(s.CancelledAt))
 	add(s.GracePeriodSeconds > 0, ", grace %d", s.GracePeriodSeconds)
 	add(s.Undesired, ", not desired")
-	add(s.RuntimeOnly, ", only the runtime knows it")
+	add(s.RuntimeOnly, ", runtime only")
 	add(s.RestartRequested, ", to restart")
 	add(s.Evicted, ", evicted")
 	add(s.Deleted, ", deleted")
-	add(s.KnownTerminated(), ", known terminated")
-	add(s.ContentMayBeRemoved(), ", content may go")
-	add(s.ContainersMayBeRemoved(), ", containers may go")
+	add(s.KnownTerminated(), ", KnownTerminated")
+	add(s.ContentMayBeRemoved(), ", ContentMayBeRemoved")
+	add(s.ContainersMayBeRemoved(), ", ContainersMayBeRemoved")
 	if s.LastError != nil {
 		add(true, ", last error: %s", oneLine(s.LastError))
 	}
@@ -253,7 +253,7 @@ func (p *player) on(rest string) error {
 	whose, list, ok := strings.Cut(rest, ":")
 	words := strings.Fields(whose)
 	if !ok || len(words) != 2 {
-		return errors.New("it goes like this: on a SyncPod: error, 5s ok")
+		return errors.New("invalid syntax; example: on a SyncPod: error, 5s ok")
 	}
 	call := podworkers.CallSyncPod
 	for ; call.String() != words[1]; call++ {
@@ -280,7 +280,7 @@ func (p *player) outcome(uid types.UID, text string) (Outcome, error) {
 	if d, err := time.ParseDuration(word); err == nil {
 		then, err := p.outcome(uid, rest)
 		if err == nil && then == nil {
-			err = errors.New("call goes alone")
+			err = errors.New("call cannot have a duration")
 		}
 		return Take(d, then), err
 	}

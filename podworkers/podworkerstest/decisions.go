@@ -10,7 +10,7 @@ import (
 func (c *Checker) moved(e podworkers.TraceEvent) {
 	l := c.pods[e.UID]
 	if l == nil {
-		c.report(Violation{Rule: "INV-9", UID: e.UID, At: e.At, What: "changes its state, but nobody named it"})
+		c.report(Violation{Rule: "INV-9", UID: e.UID, At: e.At, What: "changes its state before any update or SyncKnownPods named it"})
 		return
 	}
 	c.judge(c.rules.state, l, &e)
@@ -28,7 +28,7 @@ func (c *Checker) moved(e podworkers.TraceEvent) {
 func (c *Checker) cancelled(e podworkers.TraceEvent) {
 	l := c.pods[e.UID]
 	if l == nil {
-		c.report(Violation{Rule: "1.7", UID: e.UID, At: e.At, What: "is cancelled, but nobody named it"})
+		c.report(Violation{Rule: "1.7", UID: e.UID, At: e.At, What: "is cancelled before any update or SyncKnownPods named it"})
 		return
 	}
 	c.judge(c.rules.cancel, l, &e)
@@ -39,7 +39,7 @@ func (c *Checker) closed(e podworkers.TraceEvent) {
 	w, ok := c.done[e.Done]
 	switch {
 	case !ok:
-		c.report(Violation{Rule: "INV-14", At: e.At, What: "a done channel is closed that nobody handed in"})
+		c.report(Violation{Rule: "INV-14", At: e.At, What: "an unknown done channel is closed"})
 		return
 	case w.closed:
 		c.report(Violation{Rule: "INV-14", UID: w.uid, At: e.At, What: "its done channel is closed twice"})
@@ -55,7 +55,7 @@ func (c *Checker) closed(e podworkers.TraceEvent) {
 func (c *Checker) started(e podworkers.TraceEvent) {
 	l := c.pods[e.UID]
 	if l == nil {
-		c.report(Violation{Rule: "INV-9", UID: e.UID, At: e.At, What: e.Call.String() + " begins, but nobody named the pod"})
+		c.report(Violation{Rule: "INV-9", UID: e.UID, At: e.At, What: e.Call.String() + " begins before any update or SyncKnownPods named the pod"})
 		return
 	}
 	c.judge(c.rules.start, l, &e)

@@ -72,12 +72,12 @@
 //	known a b                           SyncKnownPods with the desired pods a and b
 //	forget a                            Forget
 //	state a                             prints State
-//	ask a                               prints the methods of PodState that return true
+//	methods a                           prints the methods of PodState that return true
 //	wait 10s                            advances the clock
 //	on a SyncPod: error, 5s ok          outcomes of the next calls, the last one repeated; * for all pods
 //	end a error                         ends a held call
 //	run, stop                           starts Run (automatic without option hold); ends its context
-//	option hold, option asks            Run waits for run; Config.OnDue is set to a function without effect
+//	option hold, option on-due             Run waits for run; Config.OnDue is set to a function without effect
 //
 // Attributes of a pod last until changed: static=NAME, name=NAME, grace=30, deletion-grace=30,
 // deleting, phase=Failed, alive (removes deleting and the phase), image=IMAGE (of its only

@@ -58,5 +58,5 @@ func Example() {
 	fmt.Println(found)
 	// Output:
 	// [SyncPod SyncTerminatingPod SyncTerminatedPod]
-	// pod kitchen/earl-grey (1): the pod was changed, at the latest by SyncPod [INV-20: pods that were handed in are not changed]
+	// pod kitchen/earl-grey (1): the pod was changed, detected after SyncPod [INV-20: pods of updates are not changed]
 }

@@ -168,7 +168,7 @@ func (c *Checker) ended(e podworkers.TraceEvent) {
 	c.ends[e.UID] = e.At
 	l := c.pods[e.UID]
 	if l == nil {
-		c.report(Violation{Rule: "INV-1", UID: e.UID, At: e.At, What: e.Call.String() + " ends, of a pod that was forgotten meanwhile"})
+		c.report(Violation{Rule: "INV-1", UID: e.UID, At: e.At, What: e.Call.String() + " ends after the pod was forgotten"})
 		return
 	}
 	c.judge(c.rules.end, l, &e)

@@ -70,7 +70,7 @@ func (p *player) begin() {
 
 func (p *player) run() {
 	if p.ran != nil {
-		p.t.Fatal("podworkerstest: run: they run already")
+		p.t.Fatal("podworkerstest: run: Run has already started")
 	}
 	ctx, cancel := context.WithCancel(p.t.Context())
 	p.stop, p.ran = cancel, make(chan error, 1)
@@ -179,7 +179,7 @@ func (p *player) endCall(uid types.UID, outcome Outcome) error {
 	delete(p.held, uid)
 	p.rec.mu.Unlock()
 	if end == nil {
-		return fmt.Errorf("no held call of %s runs", uid)
+		return fmt.Errorf("no held call of %s is running", uid)
 	}
 	end <- outcome
 	return nil

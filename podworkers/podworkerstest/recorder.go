@@ -161,7 +161,7 @@ func (r *Recorder) lastLines() string {
 				of = append(of, fmt.Sprintf("  %-8s %s", at, p.text(e)))
 			}
 		}
-		fmt.Fprintf(&b, "The last of what happened to %s:\n%s\n", v.subject(), strings.Join(of[max(0, len(of)-lines):], "\n"))
+		fmt.Fprintf(&b, "The last events of %s:\n%s\n", v.subject(), strings.Join(of[max(0, len(of)-lines):], "\n"))
 	}
 	return b.String()
 }
@@ -232,7 +232,7 @@ func (r *Recorder) leave(uid types.UID, kind podworkers.Call, pod *v1.Pod) {
 	defer r.mu.Unlock()
 	delete(r.inside, uid)
 	if before := r.copies[pod]; before != nil && !reflect.DeepEqual(before, pod) {
-		r.checker.report(Violation{Rule: "INV-20", UID: uid, At: time.Now(), What: "the pod was changed, at the latest by " + kind.String()})
+		r.checker.report(Violation{Rule: "INV-20", UID: uid, At: time.Now(), What: "the pod was changed, detected after " + kind.String()})
 		r.copies[pod] = pod.DeepCopy()
 	}
 }

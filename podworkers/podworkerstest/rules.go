@@ -140,7 +140,7 @@ func forgottenWhileRunning(_ *Checker, l *life, e *ev) string {
 
 func endsForAReason(_ *Checker, l *life, e *ev) string {
 	if (e.To == podworkers.StateTerminationRequested || e.To == podworkers.StateTerminating) && !l.ending {
-		return "is " + e.To.String() + ", but nobody requested it"
+		return "is " + e.To.String() + "without a request"
 	}
 	return ""
 }
@@ -148,7 +148,7 @@ func endsForAReason(_ *Checker, l *life, e *ev) string {
 func cancelCause(_ *Checker, l *life, e *ev) string {
 	switch {
 	case l.running == podworkers.CallNone:
-		return "is cancelled, but nothing runs"
+		return "is cancelled, but no call runs"
 	case !l.cancelledAt.IsZero():
 		return l.running.String() + " is cancelled twice"
 	case l.running == podworkers.CallSyncPod && l.ending && errors.Is(e.Err, podworkers.ErrTerminationRequested):
@@ -156,7 +156,7 @@ func cancelCause(_ *Checker, l *life, e *ev) string {
 	case l.running == podworkers.CallSyncTerminatingPod && l.grace < l.passed && errors.Is(e.Err, podworkers.ErrGracePeriodShortened):
 		return ""
 	}
-	return fmt.Sprintf("%s is cancelled without need: %v", l.running, e.Err)
+	return fmt.Sprintf("%s is cancelled without a reason: %v", l.running, e.Err)
 }
 
 func overlap(_ *Checker, l *life, e *ev) string {
@@ -201,7 +201,7 @@ func order(_ *Checker, l *life, e *ev) string {
 
 func newestSpec(_ *Checker, l *life, e *ev) string {
 	if e.Call != podworkers.CallSyncTerminatingOrphan && e.Work.Pod != l.spec {
-		return fmt.Sprintf("%s is handed %s, the newest is %s", e.Call, rev(e.Work.Pod), rev(l.spec))
+		return fmt.Sprintf("%s has the spec %s, the newest is %s", e.Call, rev(e.Work.Pod), rev(l.spec))
 	}
 	return ""
 }
@@ -216,9 +216,9 @@ func sticky(_ *Checker, l *life, e *ev) string {
 func gracePassed(_ *Checker, l *life, e *ev) string {
 	switch {
 	case e.Call == podworkers.CallSyncTerminatingPod && e.Work.GracePeriodSeconds != l.grace:
-		return fmt.Sprintf("SyncTerminatingPod is handed a grace period of %d s, due are %d s", e.Work.GracePeriodSeconds, l.grace)
+		return fmt.Sprintf("SyncTerminatingPod has a grace period of %d s, want %d s", e.Work.GracePeriodSeconds, l.grace)
 	case e.Call != podworkers.CallSyncTerminatingPod && e.Work.GracePeriodSeconds != 0:
-		return e.Call.String() + " is handed a grace period"
+		return e.Call.String() + " has a grace period"
 	}
 	return ""
 }
@@ -270,14 +270,14 @@ func oneOfAName(c *Checker, l *life, e *ev) string {
 func noRest(c *Checker, l *life, e *ev) string {
 	atOnce := c.inputAt.Equal(e.At) && (c.input == podworkers.TraceKnown || c.input == podworkers.TraceEnd && !l.timed)
 	if atOnce && !l.todo && e.At.Before(l.failedAt.Add(rest)) {
-		return e.Call.String() + " is repeated although it has failed just now"
+		return e.Call.String() + " is repeated without a pause after a failure"
 	}
 	return ""
 }
 
 func orphanReplacesSpec(_ *Checker, l *life, e *ev) string {
 	if e.Call == podworkers.CallSyncTerminatingOrphan && l.spec != nil {
-		return "is stopped as if only the runtime knew it"
+		return "is stopped as an orphan although it has a spec"
 	}
 	return ""
 }
@@ -288,7 +288,7 @@ func lastStatus(_ *Checker, l *life, e *ev) string {
 		want = l.status
 	}
 	if !sameFunc(e.Work.Status, want) {
-		return e.Call.String() + " is not handed the last status function"
+		return e.Call.String() + " does not have the last status function"
 	}
 	return ""
 }
@@ -301,7 +301,7 @@ func sameFunc(a, b func(*v1.PodStatus)) bool {
 
 func staleObservation(c *Checker, _ *life, e *ev) string {
 	if e.Work.ActedAt.Before(c.ends[e.UID]) {
-		return fmt.Sprintf("%s may act on what was observed before the previous call ended", e.Call)
+		return fmt.Sprintf("%s may use observations made before the end of the previous call", e.Call)
 	}
 	return ""
 }

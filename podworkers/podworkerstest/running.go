@@ -85,9 +85,9 @@ func (r *Recorder) watched(ctx context.Context, w podworkers.Work, uid types.UID
 		switch {
 		case len(now) == 0:
 		case cut:
-			r.found("INV-8", uid, "%s was interrupted (%v) and returned nil while this still runs: %s; an interrupted stop is an error", kind, cause, list(now))
+			r.found("INV-8", uid, "%s was interrupted (%v) and returned nil while containers still run: %s; an interrupted stop must return an error", kind, cause, list(now))
 		default:
-			r.found("INV-8", uid, "%s returned nil while this still runs: %s; it has to wait for the end", kind, list(now))
+			r.found("INV-8", uid, "%s returned nil while containers still run: %s; it must wait for them to stop", kind, list(now))
 		}
 	}
 	return terminal, err
@@ -99,7 +99,7 @@ func (r *Recorder) look(uid types.UID) (ids []string, known bool) {
 	if err != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.looker.errs = append(r.looker.errs, fmt.Errorf("podworkerstest: what runs of pod %s cannot be told: %w", uid, err))
+		r.looker.errs = append(r.looker.errs, fmt.Errorf("podworkerstest: list running containers of pod %s: %w", uid, err))
 		return nil, false
 	}
 	return slices.Sorted(slices.Values(ids)), true
@@ -120,10 +120,10 @@ func (r *Recorder) outside(uid types.UID, when string) {
 	}
 	r.looker.after[uid] = now
 	if kind, ok := r.looker.stopped[uid]; ok {
-		r.found("INV-8", uid, "%s was started after %s had said that all have stopped (seen %s)", list(started), kind, when)
+		r.found("INV-8", uid, "%s was started after a successful %s (seen %s)", list(started), kind, when)
 		return
 	}
-	r.found("INV-1", uid, "%s was started outside of every call of the syncer, in a goroutine of its own (seen %s)", list(started), when)
+	r.found("INV-1", uid, "%s was started outside of all calls of the syncer (seen %s)", list(started), when)
 }
 
 // lookAround finds starts of pods without a running call.

@@ -77,21 +77,21 @@ func planted(m *machines) map[string]podworkers.SyncerFuncs {
 			},
 			Terminating: stop,
 		},
-		"was started outside of every call of the syncer, in a goroutine of its own": {
+		"was started outside of all calls of the syncer": {
 			Sync: func(_ context.Context, w podworkers.Work) (bool, error) {
 				time.AfterFunc(100*time.Millisecond, func() { m.start(w.Pod.UID) })
 				return false, nil
 			},
 			Terminating: stop,
 		},
-		"SyncTerminatingPod returned nil while this still runs: machine-1; it has to wait for the end": {
+		"SyncTerminatingPod returned nil while containers still run: machine-1; it must wait for them to stop": {
 			Sync: start,
 			Terminating: func(ctx context.Context, w podworkers.Work) error {
 				go func() { _ = m.stopped(context.WithoutCancel(ctx), w.Pod.UID) }()
 				return nil
 			},
 		},
-		"SyncTerminatingPod was interrupted (the grace period was shortened) and returned nil while this still runs: machine-1; an interrupted stop is an error": {
+		"SyncTerminatingPod was interrupted (the grace period was shortened) and returned nil while containers still run: machine-1; an interrupted stop must return an error": {
 			Sync: start,
 			Terminating: func(ctx context.Context, w podworkers.Work) error {
 				_ = m.stopped(ctx, w.Pod.UID)
@@ -125,7 +125,7 @@ func TestPlantedMistakes(t *testing.T) {
 				}
 				require.ErrorContains(t, err, "pod default/a (a): ")
 				require.ErrorContains(t, err, want)
-				require.ErrorContains(t, err, "The last of what happened to pod default/a (a):\n")
+				require.ErrorContains(t, err, "The last events of pod default/a (a):\n")
 				require.ErrorContains(t, err, " begins")
 				var v podworkerstest.Violation
 				require.ErrorAs(t, err, &v)
@@ -151,9 +151,9 @@ func TestLooks(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, rec.Check(w))
 		m.start("a")
-		require.ErrorContains(t, rec.Check(w), "machine-2 was started after SyncTerminatingPod had said that all have stopped (seen by Check)")
+		require.ErrorContains(t, rec.Check(w), "machine-2 was started after a successful SyncTerminatingPod (seen by Check)")
 		down = true
-		require.ErrorContains(t, rec.Check(w), "what runs of pod a cannot be told: down")
+		require.ErrorContains(t, rec.Check(w), "list running containers of pod a: down")
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 type ScriptOptions struct {
 	// Config returns the configuration of the Workers of one script, with the syncer under test.
 	// It is called in the script's bubble with the script's t; its runtime and other parts must
-	// end in t.Cleanup. The script sets TerminalPodStopped, and OnDue with "option asks".
+	// end in t.Cleanup. The script sets TerminalPodStopped, and OnDue with "option on-due".
 	// Without Jitter, pauses have no jitter. Optional: without it all defaults apply, with no
 	// syncer under test.
 	Config func(t *testing.T) podworkers.Config
@@ -42,7 +42,7 @@ func RunScripts(t *testing.T, pattern string, o ScriptOptions) {
 			}
 			want := string(data)
 			if !strings.HasPrefix(want, "# ") {
-				t.Errorf("%s does not begin with a line that says what it shows", file)
+				t.Errorf("%s: the first line must be a comment that describes the script", file)
 			}
 			got := Play(t, want, o)
 			switch {
@@ -52,7 +52,7 @@ func RunScripts(t *testing.T, pattern string, o ScriptOptions) {
 					t.Fatal(err)
 				}
 			default:
-				t.Errorf("%s: something else happens than the script says:\n%s", file, firstDifference(want, got))
+				t.Errorf("%s: the events differ from the script:\n%s", file, firstDifference(want, got))
 			}
 		})
 	}

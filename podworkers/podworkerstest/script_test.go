@@ -57,19 +57,19 @@ func TestFirstDifference(t *testing.T) {
 func TestBadCommands(t *testing.T) {
 	for line, want := range map[string]string{
 		"dance a":               "unknown command",
-		"create":                "whom is it about?",
+		"create":                "the UID of the pod is missing",
 		"create a colour=red":   `unknown attribute "colour=red"`,
 		"create a grace=much":   "grace=much",
 		"kill a override=much":  "override=much",
 		"wait long":             "invalid duration",
-		"on a SyncPod":          "it goes like this",
+		"on a SyncPod":          "invalid syntax",
 		"on a Sync: ok":         `unknown call "Sync"`,
 		"on a SyncPod: maybe":   `unknown outcome "maybe"`,
-		"on a SyncPod: 5s call": "call goes alone",
-		"end a":                 "no held call of a runs",
+		"on a SyncPod: 5s call": "call cannot have a duration",
+		"end a":                 "no held call of a is running",
 		"end a maybe":           "unknown outcome",
 		"option fast":           "unknown option",
-		"stop":                  "they do not run",
+		"stop":                  "Run has not started",
 	} {
 		p := newPlayer(t, ScriptOptions{})
 		p.hold = true
@@ -77,7 +77,7 @@ func TestBadCommands(t *testing.T) {
 		require.ErrorContains(t, err, want, line)
 		if p.workers != nil {
 			_, err = p.command("option hold")
-			require.ErrorContains(t, err, "options come first")
+			require.ErrorContains(t, err, "options must precede all commands")
 		}
 	}
 }

@@ -17,14 +17,14 @@ func doneLeftOpen(c *Checker, l *life, e *ev) string {
 
 func notCancelled(_ *Checker, l *life, _ *ev) string {
 	if l.running == podworkers.CallSyncPod && l.ending && l.cancelledAt.IsZero() {
-		return "SyncPod goes on although termination was requested"
+		return "SyncPod is not cancelled although termination was requested"
 	}
 	return ""
 }
 
 func graceNotShortened(_ *Checker, l *life, _ *ev) string {
 	if l.running == podworkers.CallSyncTerminatingPod && l.grace < l.passed && l.cancelledAt.IsZero() {
-		return "the stop goes on although its grace period shrank"
+		return "SyncTerminatingPod is not cancelled although its grace period was shortened"
 	}
 	return ""
 }
@@ -43,7 +43,7 @@ func stuckBetweenPhases(_ *Checker, l *life, _ *ev) string {
 	case l.cleaned && l.state < podworkers.StateFinished:
 		return "is cleaned up, but " + l.state.String()
 	case l.gone:
-		return "is gone from the runtime, but not forgotten"
+		return "was removed from the runtime, but is not forgotten"
 	}
 	return ""
 }
@@ -51,7 +51,7 @@ func stuckBetweenPhases(_ *Checker, l *life, _ *ev) string {
 func owedCall(c *Checker, l *life, _ *ev) string {
 	waits := l.static != "" && !l.begun && !l.leaving() // turnMissed checks these
 	if c.open && l.todo && l.running == podworkers.CallNone && l.state != podworkers.StateFinished && !waits {
-		return "there is something to do in " + l.state.String() + ", but nothing runs"
+		return "a call is due in " + l.state.String() + ", but no call runs"
 	}
 	return ""
 }
@@ -62,21 +62,21 @@ func turnMissed(c *Checker, l *life, e *ev) string {
 	}
 	s := c.name(l.static)
 	if len(s.holders) == 0 && len(s.line) > 0 && s.line[0] == e.UID {
-		return "has its turn, but does not start"
+		return "is first in line for its name, but does not start"
 	}
 	return ""
 }
 
 func restartMissed(_ *Checker, l *life, _ *ev) string {
 	if l.mustForget && l.restart {
-		return "is finished and is to start again, but is not forgotten"
+		return "is finished and must restart, but is not forgotten"
 	}
 	return ""
 }
 
 func notForgotten(_ *Checker, l *life, _ *ev) string {
 	if l.mustForget && !l.restart {
-		return "is not desired and has nothing left to do, but is not forgotten"
+		return "is finished and not desired, but is not forgotten"
 	}
 	return ""
 }
@@ -92,7 +92,7 @@ func (c *Checker) States(pods []podworkers.PodState) {
 	for _, s := range pods {
 		l := c.pods[s.UID]
 		if l == nil {
-			c.report(Violation{Rule: "INV-18", UID: s.UID, What: "is remembered, but was forgotten"})
+			c.report(Violation{Rule: "INV-18", UID: s.UID, What: "still has a state, but was forgotten"})
 			continue
 		}
 		for _, r := range c.rules.states {
@@ -102,7 +102,7 @@ func (c *Checker) States(pods []podworkers.PodState) {
 		}
 	}
 	if len(pods) < len(c.pods) {
-		c.report(Violation{Rule: "INV-9", What: "some pods are forgotten that must be remembered"})
+		c.report(Violation{Rule: "INV-9", What: "pods without a reason to be forgotten have no state"})
 	}
 }
 
@@ -116,30 +116,30 @@ func newStateRules() []stateRule {
 	hidden := []podworkers.State{podworkers.StateWaiting, podworkers.StateFinished}
 	idle := func(s state) bool { return s.Call == podworkers.CallNone && s.State < podworkers.StateFinished }
 	return []stateRule{
-		{"1.5", "says another state", func(_ *Checker, l *life, s state) bool { return s.State != l.state }},
-		{"INV-1", "says that another call runs", func(_ *Checker, l *life, s state) bool { return s.Call != l.running }},
-		{"INV-12", "shows a spec that is not acted on", func(_ *Checker, _ *life, s state) bool {
+		{"1.5", "State has another state", func(_ *Checker, l *life, s state) bool { return s.State != l.state }},
+		{"INV-1", "State has another call", func(_ *Checker, l *life, s state) bool { return s.Call != l.running }},
+		{"INV-12", "State has a spec that no call uses", func(_ *Checker, _ *life, s state) bool {
 			return slices.Contains(hidden, s.State) && s.Pod != nil
 		}},
-		{"INV-13", "does not show the spec that is acted on", func(_ *Checker, l *life, s state) bool {
+		{"INV-13", "State lacks the spec of the running call", func(_ *Checker, l *life, s state) bool {
 			return l.running != podworkers.CallNone && s.Pod != l.acted
 		}},
-		{"INV-6", "says another grace period", func(_ *Checker, l *life, s state) bool {
+		{"INV-6", "State has another grace period", func(_ *Checker, l *life, s state) bool {
 			return l.ending && s.GracePeriodSeconds != l.grace
 		}},
-		{"INV-9", "does not know that it is to restart", func(_ *Checker, l *life, s state) bool { return s.RestartRequested != l.restart }},
-		{"D5", "does not know that it is evicted or deleted", func(_ *Checker, l *life, s state) bool {
+		{"INV-9", "State has another RestartRequested", func(_ *Checker, l *life, s state) bool { return s.RestartRequested != l.restart }},
+		{"D5", "State has another Evicted or Deleted", func(_ *Checker, l *life, s state) bool {
 			return s.Evicted != l.evicted || s.Deleted != l.deleted
 		}},
-		{"D6", "gives its dead containers away too early", func(_ *Checker, l *life, s state) bool {
+		{"D6", "State allows the removal of its containers too early", func(_ *Checker, l *life, s state) bool {
 			return s.ContainersMayBeRemoved() && !l.stopped && s.State != podworkers.StateFinished
 		}},
-		{"INV-17", "will never be looked at again", func(c *Checker, l *life, s state) bool {
+		{"INV-17", "State has no next attempt", func(c *Checker, l *life, s state) bool {
 			waits := l.static != "" && !l.begun
 			return c.open && idle(s) && !waits && s.NextRetry.IsZero()
 		}},
-		{"INV-17", "does not say what it waits for", func(_ *Checker, _ *life, s state) bool { return s.WaitsFor == "" }},
-		{"INV-19", "does not know whether the desired pods are known", func(c *Checker, _ *life, s state) bool {
+		{"INV-17", "State has no WaitsFor", func(_ *Checker, _ *life, s state) bool { return s.WaitsFor == "" }},
+		{"INV-19", "State has another DesiredKnown", func(c *Checker, _ *life, s state) bool {
 			return s.DesiredKnown != c.known
 		}},
 	}

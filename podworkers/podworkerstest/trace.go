@@ -76,7 +76,7 @@ func (p *printer) text(e podworkers.TraceEvent) string {
 	case podworkers.TraceStart:
 		return fmt.Sprintf("%s: %s begins%s", e.UID, e.Call, p.work(e))
 	case podworkers.TraceAsk:
-		return fmt.Sprintf("%s: Resync is asked", e.UID)
+		return fmt.Sprintf("%s: OnDue is called", e.UID)
 	}
 	return ""
 }

@@ -35,10 +35,10 @@ func (c Config) withDefaults() (Config, error) {
 		f.Required(field+".Name", e.Name)
 		f.Required(fmt.Sprintf("%s.Stage (%s)", field, e.Name), e.Stage)
 		if names[e.Name] {
-			f.Refuse("%s.Name: %q is in the list already", field, e.Name)
+			f.Refuse("%s.Name: %q is a duplicate", field, e.Name)
 		}
 		if e.Release != Stopped && e.Release != Gone {
-			f.Refuse("%s.Release (%s): %v is no moment", field, e.Name, e.Release)
+			f.Refuse("%s.Release (%s): %v is not Stopped or Gone", field, e.Name, e.Release)
 		}
 		fields.Number(f, field+".Timeout", &e.Timeout, stepTimeout)
 		names[e.Name] = true

@@ -65,7 +65,7 @@ func (l *List) Release(ctx context.Context, uid types.UID, moment Moment) error 
 	case uid == "":
 		return errors.New("stages: release: the pod needs a UID")
 	case moment != Stopped && moment != Gone:
-		return fmt.Errorf("stages: release: %v is no moment", moment)
+		return fmt.Errorf("stages: release: %v is not Stopped or Gone", moment)
 	}
 	for i, e := range slices.Backward(l.cfg.Stages) {
 		if e.Release != moment {

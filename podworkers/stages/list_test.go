@@ -21,11 +21,11 @@ var errBroken = errors.New("broken")
 func TestConfig(t *testing.T) {
 	ok := Entry{Name: "a", Release: Stopped, Stage: &funcs{}}
 	for want, cfg := range map[string]Config{
-		"Config.Stages[0].Name is required":                    {Stages: []Entry{{Release: Gone, Stage: &funcs{}}}},
-		`Config.Stages[1].Name: "a" is in the list already`:    {Stages: []Entry{ok, ok}},
-		"Config.Stages[1].Stage (b) is required":               {Stages: []Entry{ok, {Name: "b", Release: Gone}}},
-		"Config.Stages[0].Release (b): Moment(0) is no moment": {Stages: []Entry{{Name: "b", Stage: &funcs{}}}},
-		"Config.Stages[0].Timeout is negative":                 {Stages: []Entry{{Name: "b", Release: Gone, Stage: &funcs{}, Timeout: -1}}},
+		"Config.Stages[0].Name is required":                              {Stages: []Entry{{Release: Gone, Stage: &funcs{}}}},
+		`Config.Stages[1].Name: "a" is a duplicate`:                      {Stages: []Entry{ok, ok}},
+		"Config.Stages[1].Stage (b) is required":                         {Stages: []Entry{ok, {Name: "b", Release: Gone}}},
+		"Config.Stages[0].Release (b): Moment(0) is not Stopped or Gone": {Stages: []Entry{{Name: "b", Stage: &funcs{}}}},
+		"Config.Stages[0].Timeout is negative":                           {Stages: []Entry{{Name: "b", Release: Gone, Stage: &funcs{}, Timeout: -1}}},
 	} {
 		_, err := New(cfg)
 		require.ErrorContains(t, err, want)

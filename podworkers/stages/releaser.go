@@ -147,7 +147,7 @@ func (r *Releaser) list(ctx context.Context) {
 		return
 	}
 	r.listing = true
-	r.releases.Go("looking for leftovers", func() {
+	r.releases.Go("listing leftovers", func() {
 		found, err := r.leftovers(ctx)
 		r.listed(ctx, found, err)
 		r.ended.Wake()
@@ -182,7 +182,7 @@ func (r *Releaser) listed(ctx context.Context, found map[types.UID][]string, err
 		text = err.Error()
 	}
 	if text != "" && text != r.listErr {
-		r.cfg.Logger.Error("cannot tell what all pods have left", "err", err)
+		r.cfg.Logger.Error("listing leftovers failed", "err", err)
 	}
 	r.listErr = text
 }
@@ -242,7 +242,7 @@ func (r *Releaser) take(uid types.UID) (end func(), ok bool) {
 		return nil
 	})
 	if err != nil {
-		r.cfg.Logger.Error("cannot tell whether a pod is gone", "podUID", uid, "err", err)
+		r.cfg.Logger.Error("a callback panicked", "podUID", uid, "err", err)
 	}
 	return end, ok
 }
@@ -262,9 +262,9 @@ func (r *Releaser) released(ctx context.Context, uid types.UID, err error) {
 	r.mu.Unlock()
 	switch {
 	case err == nil:
-		r.cfg.Logger.Info("released what a pod had left", "podUID", uid, "stages", stages)
+		r.cfg.Logger.Info("leftovers of a pod released", "podUID", uid, "stages", stages)
 	case news && ctx.Err() == nil:
-		r.cfg.Logger.Error("cannot release what a pod has left; trying again", "podUID", uid, "err", err)
+		r.cfg.Logger.Error("releasing leftovers of a pod failed, will retry", "podUID", uid, "err", err)
 	}
 }
 

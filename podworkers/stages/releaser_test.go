@@ -207,7 +207,7 @@ func TestReleasesWhatNobodyOwns(t *testing.T) {
 		require.Empty(t, n.taken, "turns have ended")
 		require.ErrorIs(t, n.Run(t.Context()), ErrAlreadyRun)
 		require.NoError(t, n.stop())
-		require.Equal(t, 3, strings.Count(n.logged(), "released what a pod had left"))
+		require.Equal(t, 3, strings.Count(n.logged(), "leftovers of a pod released"))
 	}, "gone", "desired", "busy")
 }
 
@@ -331,7 +331,7 @@ func TestListingThatFails(t *testing.T) {
 		n.wake()
 		n.wake()
 		require.Empty(t, n.left(), "what was named is released")
-		require.Equal(t, 1, strings.Count(n.logged(), "cannot tell what all pods have left"))
+		require.Equal(t, 1, strings.Count(n.logged(), "listing leftovers failed"))
 	}, "1")
 }
 

@@ -48,7 +48,7 @@ func TestStepAndWaitWords(t *testing.T) {
 	}
 	for wait, want := range map[string]string{
 		"": "", "SyncPod": "", "changes or the next resync": "", "nothing, until no source names it (SyncKnownPods without it)": "",
-		"SyncKnownPods with it, to start it again": "its next start", "Run": "the start of the kubelet", "nothing: the agent stops": "the next start of the kubelet",
+		"SyncKnownPods with it, to restart it": "its next start", "Run": "the start of the kubelet", "nothing: the agent stops": "the next start of the kubelet",
 		"the next attempt": "", "the static pod 7 with the same full name": "the static pod 7 with the same full name",
 	} {
 		require.Equal(t, want, waitWords(wait))
