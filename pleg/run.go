@@ -228,7 +228,7 @@ func (r *runner) apply(res result) {
 		guarded(r.log, "Metrics.OnFold", func() { r.cfg.Metrics.OnFold(n) })
 	}
 	if mode != now {
-		r.log.Info("pod observation changes its mode", "from", mode, "to", now)
+		r.log.Info("pod observation mode changed", "from", mode, "to", now)
 	}
 	r.report(res)
 	guarded(r.log, "Metrics", func() { r.cfg.Metrics.called(res, at) })

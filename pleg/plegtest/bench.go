@@ -85,7 +85,7 @@ func (s Spread) String() string {
 func (r Report) String() string {
 	var b strings.Builder
 	line := func(what string, value any) { fmt.Fprintf(&b, "%-34s %v\n", what, value) }
-	line("all pods known after", r.Ready.Round(time.Millisecond))
+	line("all pods observed after", r.Ready.Round(time.Millisecond))
 	if s := r.Watched.Seconds(); s > 0 {
 		line("at rest, lists per second", fmt.Sprintf("%.3f", float64(r.Lists)/s))
 		line("at rest, inspections per second", fmt.Sprintf("%.3f", float64(r.Inspections)/s))
@@ -188,7 +188,7 @@ func (m *meter) ready(ctx context.Context) error {
 			select {
 			case <-m.o.more:
 			case <-ctx.Done():
-				return fmt.Errorf("the first look at pod %s: %w (last: %v)", m.uid(i), ctx.Err(), err)
+				return fmt.Errorf("first inspection of pod %s: %w (last: %v)", m.uid(i), ctx.Err(), err)
 			}
 		}
 	}

@@ -195,7 +195,7 @@ func (p *trial) status(ctx context.Context, uid types.UID) *observed.Pod {
 	case s == nil:
 		p.fail("PodStatus returned neither a status nor an error")
 	case s.UID != uid:
-		p.fail("PodStatus of pod %s is that of pod %q", uid, s.UID)
+		p.fail("PodStatus of pod %s returned the status of pod %q", uid, s.UID)
 	default:
 		return s
 	}

@@ -144,8 +144,8 @@ func dropExited[C any](containers []C, state func(C) observed.State) []C {
 }
 
 func answerDefects() []defect {
-	const nobody, once = "a pod that does not exist is an empty status and no error", "a pod that runs is listed once, and looks the same from near"
-	const exited, newest = "a container that has exited stays", "a new instance comes before the old one"
+	const nobody, once = "the status of an absent pod is empty, without an error", "a running pod is listed once, and its status equals the list entry"
+	const exited, newest = "an exited container stays visible", "a new instance comes before the old one"
 	return []defect{
 		{"an unknown pod is an error", nobody, (*spoiled).notFound},
 		{"an unknown pod is nil", nobody, func(s *spoiled) {
@@ -183,15 +183,15 @@ func answerDefects() []defect {
 }
 
 func behaviourDefects() []defect {
-	const ended, stream = "an ended context gives an error or the whole answer", "an event stream lasts until its context ends, and says why it ended"
+	const ended, stream = "a cancelled context gives an error or a complete result", "an event stream lasts until its context is done, and then returns an error"
 	return []defect{
-		{"a removed pod stays in lists", "of a pod that is removed nothing is left", func(s *spoiled) {
+		{"a removed pod stays in lists", "a removed pod is absent", func(s *spoiled) {
 			seen := map[types.UID]bool{}
 			s.Deliver(func(uid types.UID) []time.Duration { seen[uid] = true; return []time.Duration{0} })
 			s.listed(func(list []observed.ListedPod) []observed.ListedPod { return append(list, ghosts(seen, list)...) })
 		}},
-		{"looks are cached", "what is done is seen by every query that begins later", func(s *spoiled) { s.cachedFor(time.Hour) }},
-		{"answers share the runtime's memory", "an answer belongs to who asked", func(s *spoiled) {
+		{"looks are cached", "every query shows all earlier changes", func(s *spoiled) { s.cachedFor(time.Hour) }},
+		{"answers share the runtime's memory", "the caller owns each result", func(s *spoiled) {
 			s.look = func(_ context.Context, uid types.UID) (*observed.Pod, error) {
 				s.mu.Lock()
 				defer s.mu.Unlock()
@@ -217,8 +217,8 @@ func behaviourDefects() []defect {
 				return s.Runtime.PodStatus(ctx, uid)
 			}
 		}},
-		{"what disappears during a look is an error", "pods that come and go disturb no query", (*spoiled).notFound},
-		{"events about exits are missing", "events name the pod that starts, exits and goes", func(s *spoiled) {
+		{"what disappears during a look is an error", "changes of other pods do not affect queries", (*spoiled).notFound},
+		{"events about exits are missing", "events name the pod that starts, exits or is removed", func(s *spoiled) {
 			s.Lose(func(uid types.UID) bool {
 				status := s.pods[uid]
 				return status != nil && len(status.Containers) > 0 && status.Containers[0].State == observed.StateExited
@@ -236,7 +236,7 @@ func behaviourDefects() []defect {
 		{"streams ignore their context", stream, func(s *spoiled) {
 			s.events = func(context.Context, func(types.UID)) error { time.Sleep(time.Hour); return errors.New("over") }
 		}},
-		{"lists never see an exit", "a PLEG sees a pod start, exit and go", func(s *spoiled) {
+		{"lists never see an exit", "a PLEG reports the start, exit and removal of a pod", func(s *spoiled) {
 			s.events = func(context.Context, func(types.UID)) error { return pleg.ErrNoEvents }
 			s.eachListed(func(p *observed.ListedPod) {
 				for i := range p.Containers {
@@ -249,7 +249,7 @@ func behaviourDefects() []defect {
 				}
 			})
 		}},
-		{"looks are a second old", "an observation shows what was just done", func(s *spoiled) { s.cachedFor(time.Second) }},
+		{"looks are a second old", "an observation shows the latest change", func(s *spoiled) { s.cachedFor(time.Second) }},
 	}
 }
 

@@ -15,9 +15,9 @@ import (
 // lastingCases are the rules about repeated and concurrent queries.
 func lastingCases() []testCase {
 	return []testCase{
-		{"an answer belongs to who asked", ownedAnswers},
-		{"an ended context gives an error or the whole answer", endedContext},
-		{"pods that come and go disturb no query", churn},
+		{"the caller owns each result", ownedAnswers},
+		{"a cancelled context gives an error or a complete result", endedContext},
+		{"changes of other pods do not affect queries", churn},
 	}
 }
 
@@ -35,11 +35,11 @@ func ownedAnswers(ctx context.Context, p *trial) {
 		return p.failed() || o.Containers[0].State == observed.StateRunning && s.Containers[0].State == observed.StateRunning
 	}
 	if !runs() {
-		p.fail("an answer shows what the caller did to an earlier one")
+		p.fail("a result contains the caller's changes of an earlier result")
 	}
 	p.exit(ctx, uid)
 	if !runs() {
-		p.fail("an answer changes after it was given")
+		p.fail("a result changes after it was returned")
 	}
 }
 
@@ -49,10 +49,10 @@ func endedContext(ctx context.Context, p *trial) {
 	cancel()
 	list, err := p.Runtime.ListPods(ended)
 	if err == nil && !slices.ContainsFunc(list, func(o observed.ListedPod) bool { return o.UID == uid }) {
-		p.fail("ListPods returned no error for an ended context, and not all pods")
+		p.fail("ListPods returned an incomplete list and no error with a cancelled context")
 	}
 	if s, err := p.Runtime.PodStatus(ended, uid); err == nil && (s == nil || len(s.Containers) == 0) {
-		p.fail("PodStatus returned no error for an ended context, and not all of the pod")
+		p.fail("PodStatus returned an incomplete status and no error with a cancelled context")
 	}
 }
 

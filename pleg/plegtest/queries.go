@@ -12,12 +12,12 @@ import (
 // queryCases are the rules about one result of ListPods or PodStatus.
 func queryCases() []testCase {
 	return []testCase{
-		{"a pod that does not exist is an empty status and no error", unknownPod},
-		{"a pod that runs is listed once, and looks the same from near", runningPod},
-		{"a container that has exited stays", exitedContainer},
+		{"the status of an absent pod is empty, without an error", unknownPod},
+		{"a running pod is listed once, and its status equals the list entry", runningPod},
+		{"an exited container stays visible", exitedContainer},
 		{"a new instance comes before the old one", newInstance},
-		{"of a pod that is removed nothing is left", removedPod},
-		{"what is done is seen by every query that begins later", readYourWrites},
+		{"a removed pod is absent", removedPod},
+		{"every query shows all earlier changes", readYourWrites},
 	}
 }
 
@@ -36,7 +36,7 @@ func runningPod(ctx context.Context, p *trial) {
 	for _, c := range s.Containers {
 		switch {
 		case c.State != observed.StateRunning:
-			p.fail("container %q of a pod that was started is %s", c.Name, c.State)
+			p.fail("container %q of a started pod is %s", c.Name, c.State)
 		case c.ID.ID == "" || c.Name == "":
 			p.fail("a container has the ID %q and the name %q: both are required", c.ID, c.Name)
 		case !c.FinishedAt.IsZero():
@@ -52,7 +52,7 @@ func (p *trial) agree(o *observed.ListedPod, s *observed.Pod) {
 	near := s.Listed()
 	switch {
 	case o.Name != s.Name || o.Namespace != s.Namespace:
-		p.fail("ListPods calls the pod %s/%s and PodStatus %s/%s", o.Namespace, o.Name, s.Namespace, s.Name)
+		p.fail("ListPods returns the pod name %s/%s, PodStatus %s/%s", o.Namespace, o.Name, s.Namespace, s.Name)
 	case !slices.Equal(o.Containers, near.Containers):
 		p.fail("ListPods shows the containers %v and PodStatus %v", o.Containers, near.Containers)
 	case !slices.Equal(o.Sandboxes, near.Sandboxes):
@@ -70,11 +70,11 @@ func exitedContainer(ctx context.Context, p *trial) {
 		i := slices.IndexFunc(s.Containers, func(now observed.Container) bool { return now.ID == c.ID })
 		switch {
 		case i < 0:
-			p.fail("container %q is gone after its exit", c.Name)
+			p.fail("container %q is absent after its exit", c.Name)
 		case s.Containers[i].State != observed.StateExited:
 			p.fail("container %q is %s after its exit", c.Name, s.Containers[i].State)
 		case s.Containers[i].Name != c.Name:
-			p.fail("container %q is called %q after its exit", c.Name, s.Containers[i].Name)
+			p.fail("container %q has the name %q after its exit", c.Name, s.Containers[i].Name)
 		}
 	}
 }
@@ -89,9 +89,9 @@ func newInstance(ctx context.Context, p *trial) {
 		c := s.Newest(was.Name)
 		switch i := slices.IndexFunc(o.Containers, func(x observed.ListedContainer) bool { return x.Name == was.Name }); {
 		case c == nil:
-			p.fail("there is no container %q after its restart", was.Name)
+			p.fail("container %q is absent after its restart", was.Name)
 		case c.ID == was.ID:
-			p.fail("the newest instance of container %q is still %s: a new one has another ID and comes first", was.Name, c.ID)
+			p.fail("the newest instance of container %q is still %s: a new instance must have a new ID and come first", was.Name, c.ID)
 		case c.State != observed.StateRunning:
 			p.fail("the newest instance of container %q is %s", was.Name, c.State)
 		case i < 0 || o.Containers[i].ID != c.ID:

@@ -16,10 +16,10 @@ import (
 // watchCases are the rules about event streams, and about a PLEG on the runtime.
 func watchCases() []testCase {
 	return []testCase{
-		{"events name the pod that starts, exits and goes", eventsNamePods},
-		{"an event stream lasts until its context ends, and says why it ended", streamEnds},
-		{"a PLEG sees a pod start, exit and go", plegSees},
-		{"an observation shows what was just done", observeSees},
+		{"events name the pod that starts, exits or is removed", eventsNamePods},
+		{"an event stream lasts until its context is done, and then returns an error", streamEnds},
+		{"a PLEG reports the start, exit and removal of a pod", plegSees},
+		{"an observation shows the latest change", observeSees},
 	}
 }
 
@@ -33,7 +33,7 @@ type stream struct {
 func (p *trial) open(ctx context.Context) (*stream, error) {
 	events, ok := p.Runtime.(pleg.EventStream)
 	if !ok {
-		return nil, fmt.Errorf("%w: the runtime is no pleg.EventStream", errSkip)
+		return nil, fmt.Errorf("%w: the runtime does not implement pleg.EventStream", errSkip)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	s := &stream{hints: make(chan types.UID, streamBuffer), cancel: cancel, ended: make(chan struct{})}
@@ -147,7 +147,7 @@ func streamEnds(ctx context.Context, p *trial) {
 	s.drained()
 	select {
 	case <-s.ended:
-		p.fail("PodEvents ended although nobody asked for it: %w", orNil(s.err))
+		p.fail("PodEvents ended before its context was done: %w", orNil(s.err))
 	default:
 		p.add(s.close(p.patience))
 	}
@@ -203,7 +203,7 @@ func observeSees(ctx context.Context, p *trial) {
 				return err
 			}
 			if got, want := summary(s), []string{"running", "exited", "gone"}[step]; got != want {
-				return fmt.Errorf("an observation that began after the change shows the pod %s, and it is %s", got, want)
+				return fmt.Errorf("an observation that began after the change shows the pod as %s, want %s", got, want)
 			}
 			return nil
 		})
