@@ -136,7 +136,7 @@ func (c Config) withDefaults() (Config, error) {
 	for h, p := range c.Probers {
 		f.Required(fmt.Sprintf("Probers[%s]", h), p)
 		if defaultBudget(h) == 0 {
-			f.Refuse("Probers: %q is no handler", h)
+			f.Refuse("Probers: %q is not a handler", h)
 		}
 	}
 	fields.Number(f, "ShutdownTimeout", &c.ShutdownTimeout, 10*time.Second)

@@ -78,11 +78,11 @@ const (
 	whyDelay       = "the initial delay has not passed"
 	whyNotStarted  = "the startup probe has not succeeded"
 	whyPassed      = "the container has started"
-	whyGaveUp      = "the container failed and is to be restarted"
-	whyEnded       = "the container has ended and does not run again"
+	whyGaveUp      = "the container failed and will be restarted"
+	whyEnded       = "the container has ended and will not be restarted"
 	whyFinal       = "the pod has ended"
 	whyLeaving     = "the pod is being terminated"
-	whyOccupied    = "an execution from before the pod was removed has not returned"
+	whyOccupied    = "an execution for the removed pod has not returned"
 	whyBeforeRun   = "it waits for Run"
 )
 

@@ -18,7 +18,7 @@ const maxTries = 3
 const lingers = time.Minute
 
 // errGoexit is the error of a Prober that called runtime.Goexit.
-var errGoexit = errors.New("the prober ended its goroutine")
+var errGoexit = errors.New("the prober called runtime.Goexit")
 
 type execution struct {
 	worker *worker

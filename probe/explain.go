@@ -71,7 +71,7 @@ func (m *Manager) Explain(uid types.UID) (out []podwright.Explanation) {
 		e := podwright.Explanation{Part: fmt.Sprintf("%s probe of %s", strings.ToLower(w.Type.String()), w.Container), Since: w.Since, Why: w.Why, NextTry: w.Next}
 		switch w.State {
 		case StateQueued:
-			e.Why = "the budget of its handler is used up"
+			e.Why = "too many probes of its handler are running"
 		case StateExecuting:
 			e.Step = "probe"
 		}

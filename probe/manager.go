@@ -162,7 +162,7 @@ func (m *Manager) newWorker(p *pod, spec *v1.Pod, at declaration) (*worker, []er
 	handler := HandlerOf(probe)
 	pool := m.pools[handler]
 	if pool == nil {
-		return nil, []error{fmt.Errorf("%s.%s: there is no Prober for it in Config.Probers", at.path, handler)}
+		return nil, []error{fmt.Errorf("%s.%s: Config.Probers has no Prober for this handler", at.path, handler)}
 	}
 	switch own := at.timing; {
 	case own.Period != 0 && own.Period < minPeriod:

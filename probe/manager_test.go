@@ -20,7 +20,7 @@ func TestNew(t *testing.T) {
 	for want, change := range map[string]func(*probe.Config){
 		"Config.Status is required":                func(c *probe.Config) { c.Status = nil },
 		"Config.Probers is required":               func(c *probe.Config) { c.Probers = nil },
-		`Config.Probers: "ftp" is no handler`:      func(c *probe.Config) { c.Probers["ftp"] = &probetest.Prober{} },
+		`Config.Probers: "ftp" is not a handler`:   func(c *probe.Config) { c.Probers["ftp"] = &probetest.Prober{} },
 		"Config.Probers[exec] is required":         func(c *probe.Config) { c.Probers[probe.Exec] = nil },
 		"Config.Probers[grpc] is required":         func(c *probe.Config) { c.Probers[probe.GRPC] = (*probetest.Prober)(nil) },
 		"Config.ShutdownTimeout is negative: -1ns": func(c *probe.Config) { c.ShutdownTimeout = -1 },
@@ -124,7 +124,7 @@ func TestLivenessHold(t *testing.T) {
 		require.Len(t, r.prober.Calls(), 3)
 		w := r.worker(pod, "web", probe.Liveness)
 		require.Equal(t, probe.StateWaiting, w.State)
-		require.Equal(t, "the container failed and is to be restarted", w.Why)
+		require.Equal(t, "the container failed and will be restarted", w.Why)
 		require.Equal(t, "no", w.Output)
 		r.prober.Script("web", probe.Liveness)
 		r.set(pod, running("web", "fake://2"))
@@ -202,7 +202,7 @@ func TestContainerEnds(t *testing.T) {
 		}
 		w := r.worker(pod, "job", probe.Readiness)
 		require.Equal(t, probe.StateEnded, w.State)
-		require.Equal(t, "the container has ended and does not run again", w.Why)
+		require.Equal(t, "the container has ended and will not be restarted", w.Why)
 		require.Equal(t, map[string]probe.Verdict{"web Readiness": probe.Success}, r.results(pod))
 		require.Len(t, r.changesOf(probe.Readiness), 4, "two containers, unready and ready; dropping a result tells nothing")
 		require.Len(t, r.removedList(), 1, "T56")
@@ -223,7 +223,7 @@ func TestAddPod(t *testing.T) {
 		pod := podOf("u", container("a", probes{probe.Liveness: bad, probe.Readiness: every(10), probe.Startup: grpc}))
 		r.store(pod, running("a", "fake://a"), running("b", "fake://b"))
 		const complaint = "probe: pod ns/pod-u (u): spec.containers[0].livenessProbe.periodSeconds: -1: must not be negative\n" +
-			"spec.containers[0].startupProbe.grpc: there is no Prober for it in Config.Probers"
+			"spec.containers[0].startupProbe.grpc: Config.Probers has no Prober for this handler"
 		require.EqualError(t, r.AddPod(pod), complaint)
 		more := pod.DeepCopy()
 		more.Spec.Containers = append(more.Spec.Containers, container("b", probes{probe.Readiness: every(10)}))

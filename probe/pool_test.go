@@ -152,7 +152,7 @@ func TestGoexit(t *testing.T) {
 		p.ProbeHandler = handler(probe.TCPSocket)
 		pods := r.addMany("tcp", 3, p)
 		r.sleep(s)
-		require.Equal(t, "the prober ended its goroutine", r.worker(pods[0], "tcp", probe.Readiness).Output)
+		require.Equal(t, "the prober called runtime.Goexit", r.worker(pods[0], "tcp", probe.Readiness).Output)
 		for _, pod := range pods[1:] {
 			require.Equal(t, probe.Success, r.results(pod)["tcp Readiness"])
 		}

@@ -306,7 +306,7 @@ func TestNeverTwice(t *testing.T) {
 		r.set(pod, running("web", "fake://1"))
 		r.sleep(25 * s)
 		require.Len(t, r.prober.Calls(), 1)
-		require.Equal(t, "an execution from before the pod was removed has not returned", r.worker(pod, "web", probe.Readiness).Why)
+		require.Equal(t, "an execution for the removed pod has not returned", r.worker(pod, "web", probe.Readiness).Why)
 		require.Equal(t, probe.Pool{Handler: probe.Exec, Budget: 10, Running: 1, Stuck: 1}, r.Pools()[0])
 		r.prober.Release()
 		r.sleep(10 * s)

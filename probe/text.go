@@ -22,7 +22,7 @@ func (v *Verdict) UnmarshalText(text []byte) error {
 
 func nameText(names []string, i int, value fmt.Stringer) ([]byte, error) {
 	if i < 0 || i >= len(names) {
-		return nil, fmt.Errorf("probe: there is no %s", value)
+		return nil, fmt.Errorf("probe: unknown %s", value)
 	}
 	return []byte(names[i]), nil
 }
@@ -30,7 +30,7 @@ func nameText(names []string, i int, value fmt.Stringer) ([]byte, error) {
 func unmarshalName[T ~int8](to *T, names []string, kind string, text []byte) error {
 	i := slices.Index(names, string(text))
 	if i < 0 {
-		return fmt.Errorf("probe: there is no %s %q", kind, text)
+		return fmt.Errorf("probe: unknown %s %q", kind, text)
 	}
 	*to = T(i)
 	return nil

@@ -110,7 +110,7 @@ func (f *faulter) http(get *v1.HTTPGetAction) {
 	}
 	for i, h := range get.HTTPHeaders {
 		if len(validation.IsHTTPHeaderName(h.Name)) > 0 {
-			f.add(fmt.Sprintf("httpGet.httpHeaders[%d].name", i), "%q: is no header name", h.Name)
+			f.add(fmt.Sprintf("httpGet.httpHeaders[%d].name", i), "%q: is not a valid header name", h.Name)
 		}
 	}
 }

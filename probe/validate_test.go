@@ -43,7 +43,7 @@ func TestValidate(t *testing.T) {
 		{"no port", http(func(a *v1.HTTPGetAction) { a.Port = intstr.FromString("") }), ".httpGet.port: is required"},
 		{"port 0", http(func(a *v1.HTTPGetAction) { a.Port = intstr.FromInt32(0) }), ".httpGet.port: 0: must be between 1 and 65535"},
 		{"scheme", http(func(a *v1.HTTPGetAction) { a.Scheme = "FTP" }), `.httpGet.scheme: "FTP": must be HTTP or HTTPS`},
-		{"header", http(func(a *v1.HTTPGetAction) { a.HTTPHeaders = []v1.HTTPHeader{{Name: "A"}, {Name: "B\r\nC"}} }), `.httpGet.httpHeaders[1].name: "B\r\nC": is no header name`},
+		{"header", http(func(a *v1.HTTPGetAction) { a.HTTPHeaders = []v1.HTTPHeader{{Name: "A"}, {Name: "B\r\nC"}} }), `.httpGet.httpHeaders[1].name: "B\r\nC": is not a valid header name`},
 		{"tcp port", func(p *v1.Probe) { p.Exec, p.TCPSocket = nil, &v1.TCPSocketAction{Port: intstr.FromInt32(65536)} }, ".tcpSocket.port: 65536: must be between 1 and 65535"},
 		{"grpc port", func(p *v1.Probe) { p.Exec, p.GRPC = nil, &v1.GRPCAction{Port: -1} }, ".grpc.port: -1: must be between 1 and 65535"},
 	} {

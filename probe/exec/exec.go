@@ -95,14 +95,14 @@ func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error
 }
 
 func givenUp(ctx context.Context) error {
-	return fmt.Errorf("the probe was given up: %w", context.Cause(ctx))
+	return fmt.Errorf("the probe was cancelled: %w", context.Cause(ctx))
 }
 
 // silence returns the result for a runtime that has not responded in time. An overloaded runtime
 // does not start another command either. If it responds to the other command, the first command
 // must have started, and gets its timeout from now on.
 func (p *Prober) silence(ctx context.Context, e *execution) (probe.Result, error) {
-	silent := fmt.Errorf("the runtime was silent for %v after the command's timeout", p.cfg.Grace)
+	silent := fmt.Errorf("the runtime did not respond within %v after the command's timeout", p.cfg.Grace)
 	if p.cfg.Alive == nil {
 		return probe.Result{}, silent
 	}
@@ -111,11 +111,11 @@ func (p *Prober) silence(ctx context.Context, e *execution) (probe.Result, error
 	case e.ctx.Err() != nil:
 		return probe.Result{}, givenUp(ctx)
 	case err != nil:
-		return probe.Result{}, fmt.Errorf("%w, and does not work: %w", silent, err)
+		return probe.Result{}, fmt.Errorf("%w, and a check of it failed: %w", silent, err)
 	case run.Wait(e.done, e.timeout):
 		return e.verdict(ctx)
 	}
-	return probe.Result{Verdict: probe.Failure, Output: fmt.Sprintf("the command did not end within %v, and could not be ended", e.timeout)}, nil
+	return probe.Result{Verdict: probe.Failure, Output: fmt.Sprintf("the command did not end within %v, and was not killed", e.timeout)}, nil
 }
 
 // works returns nil if the runtime executes commands, or the reason for which it seems not to.
@@ -125,7 +125,7 @@ func (p *Prober) works(e *execution) error {
 	// Any response is sufficient.
 	_, _, err := p.cfg.Runtime.ExecSync(short, e.id, []string{noSuchCommand}, defaultTimeout)
 	if short.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("another command was not even refused: %w", err)
+		return fmt.Errorf("no response to another command: %w", err)
 	}
 	alive, cancel := context.WithTimeout(e.ctx, aliveTimeout)
 	defer cancel()
@@ -154,7 +154,7 @@ func expand(container *v1.Container, command []string) ([]string, error) {
 	bounded := func(text string) (string, error) {
 		out, ok := podfacts.Expand(text, min(room, podfacts.MaxExecString), lookup)
 		if !ok {
-			return "", errors.New("exec.command: it or the container's variables expand to more than a process can be started with")
+			return "", errors.New("exec.command: the command or the container's variables exceed the kernel's limit after expansion")
 		}
 		room -= len(out)
 		return out, nil

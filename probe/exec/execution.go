@@ -69,7 +69,7 @@ func (e *execution) verdict(ctx context.Context) (probe.Result, error) {
 		return probe.Result{}, givenUp(ctx)
 	case errors.Is(e.err, context.DeadlineExceeded) && e.took < e.timeout:
 		// The command still had time: a timeout of the runtime itself.
-		return probe.Result{}, fmt.Errorf("the runtime gave up after %v: %w", e.took.Round(time.Millisecond), e.err)
+		return probe.Result{}, fmt.Errorf("the runtime timed out after %v: %w", e.took.Round(time.Millisecond), e.err)
 	case errors.Is(e.err, context.DeadlineExceeded):
 		return probe.Result{Verdict: probe.Failure, Output: cut(fmt.Sprintf("the command did not end within %v and was killed: ", e.timeout), e.stdout, e.stderr)}, nil
 	}

@@ -47,5 +47,5 @@ func Example() {
 	// Output:
 	// Success service "" is SERVING <nil>
 	// Failure service "cart" is NOT_SERVING <nil>
-	// Failure the server does not know the service <nil>
+	// Failure the server does not have the service <nil>
 }

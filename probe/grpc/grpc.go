@@ -133,9 +133,9 @@ func words(err error) string {
 	case codes.Unimplemented:
 		return "the server does not implement " + grpc_health_v1.Health_ServiceDesc.ServiceName
 	case codes.NotFound:
-		return "the server does not know the service"
+		return "the server does not have the service"
 	case codes.DeadlineExceeded: // the server has the deadline, too, and may be first
-		return "no answer in time"
+		return "no response in time"
 	}
 	message := s.Message()
 	message = strings.ToValidUTF8(message[:min(len(message), maxMessage)], "")

@@ -113,8 +113,8 @@ func TestStatus(t *testing.T) {
 				"unknown":         {Verdict: probe.Failure, Output: `service "unknown" is UNKNOWN`},
 				"unknown service": {Verdict: probe.Failure, Output: `service "unknown service" is SERVICE_UNKNOWN`},
 				"future":          {Verdict: probe.Failure, Output: `service "future" is 99`},
-				"missing":         {Verdict: probe.Failure, Output: "the server does not know the service"},
-				"late":            {Verdict: probe.Failure, Output: "no answer in time"},
+				"missing":         {Verdict: probe.Failure, Output: "the server does not have the service"},
+				"late":            {Verdict: probe.Failure, Output: "no response in time"},
 				"broken":          {Verdict: probe.Failure, Output: "Internal: " + strings.Repeat("ä", maxMessage/2)},
 			} {
 				require.Equal(t, want, result(t, target(addr, service)), service)
@@ -173,7 +173,7 @@ func TestTimeout(t *testing.T) {
 		to.Timeout = 30 * time.Millisecond
 		got := result(t, to)
 		require.Equal(t, probe.Failure, got.Verdict, name)
-		require.Regexp(t, "^no answer (within 30ms|in time)$", got.Output, name)
+		require.Regexp(t, "^no response (within 30ms|in time)$", got.Output, name)
 	}
 	hole, err := New(Config{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		<-ctx.Done()
@@ -184,7 +184,7 @@ func TestTimeout(t *testing.T) {
 	to.Timeout = 30 * time.Millisecond
 	got, err := hole.Probe(t.Context(), to)
 	require.NoError(t, err)
-	require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "no answer within 30ms"}, got)
+	require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "no response within 30ms"}, got)
 	for _, addr := range []net.Addr{silent.Addr(), addr} {
 		require.Zero(t, networktest.Sockets(t, addr)[networktest.Established])
 	}

@@ -82,7 +82,7 @@ func (e *exchange) verdict(caller, own context.Context, t probe.Target, status i
 	if err == nil || status >= http.StatusBadRequest {
 		return e.judge(status), nil
 	}
-	return network.Failure(caller, own, t, err, fmt.Sprintf("HTTP status %d, but the response broke off", status))
+	return network.Failure(caller, own, t, err, fmt.Sprintf("HTTP status %d, but the response was interrupted", status))
 }
 
 type exchange struct {
@@ -116,7 +116,7 @@ func (e *exchange) judge(status int) probe.Result {
 	case status < http.StatusOK || status >= http.StatusBadRequest:
 		return network.Failed("HTTP status %d", status)
 	case status >= http.StatusMultipleChoices:
-		return probe.Result{Verdict: probe.Warning, Output: fmt.Sprintf("HTTP status %d, which leads nowhere", status)}
+		return probe.Result{Verdict: probe.Warning, Output: fmt.Sprintf("HTTP status %d without a usable redirect", status)}
 	default:
 		return probe.Result{Verdict: probe.Success, Output: fmt.Sprintf("HTTP status %d", status)}
 	}

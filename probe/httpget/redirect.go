@@ -53,7 +53,7 @@ func plain(err error) string {
 	)
 	switch {
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return "the server does not speak TLS"
+		return "the server does not use TLS"
 	case errors.Is(err, errRedirects):
 		return errRedirects.Error()
 	case errors.As(err, &socket), errors.As(err, &name), errors.As(err, &alert):
@@ -61,10 +61,10 @@ func plain(err error) string {
 	case errors.As(err, &record):
 		return "TLS handshake: " + record.Msg
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), strings.HasSuffix(err.Error(), "server closed idle connection"):
-		return "the connection was closed before there was a response"
+		return "the connection was closed before the response"
 	case strings.HasPrefix(err.Error(), "tls: "), strings.HasPrefix(err.Error(), "remote error: tls: "):
 		return err.Error()
 	default:
-		return "there was no valid HTTP response"
+		return "no valid HTTP response"
 	}
 }

@@ -67,9 +67,9 @@ func TestRedirects(t *testing.T) {
 		"/to-error": {Verdict: probe.Failure, Output: "HTTP status 500"},
 		"/away":     {Verdict: probe.Warning, Output: "HTTP status 302: the redirect to another host, localhost, was not followed"},
 		"/far":      {Verdict: probe.Warning, Output: "HTTP status 302: the redirect to another host, " + strings.Repeat("a", maxHostShown) + ", was not followed"},
-		"/blank":    {Verdict: probe.Warning, Output: "HTTP status 302, which leads nowhere"},
-		"/odd":      {Verdict: probe.Failure, Output: "there was no valid HTTP response"},
-		"/broken":   {Verdict: probe.Failure, Output: "there was no valid HTTP response"},
+		"/blank":    {Verdict: probe.Warning, Output: "HTTP status 302 without a usable redirect"},
+		"/odd":      {Verdict: probe.Failure, Output: "no valid HTTP response"},
+		"/broken":   {Verdict: probe.Failure, Output: "no valid HTTP response"},
 		"/refused":  {Verdict: probe.Failure, Output: "dial tcp " + refusing + ": connect: connection refused"},
 	} {
 		require.Equal(t, want, result(t, s.target(path)), path)
@@ -99,16 +99,16 @@ func TestBadServers(t *testing.T) {
 		handle func(net.Conn)
 		want   string
 	}{
-		"closes":          {func(net.Conn) {}, "the connection was closed before there was a response|connection reset by peer|broken pipe|there was no valid HTTP response"},
-		"reads, closes":   {say(""), "the connection was closed before there was a response"},
-		"no HTTP":         {say("220 " + secret + "\r\n\r\n"), "there was no valid HTTP response"},
-		"no header":       {say(ok + secret + "\r\n\r\n"), "there was no valid HTTP response"},
-		"half a header":   {say(ok + "X: " + secret), "the connection was closed before there was a response"},
-		"bad status":      {say("HTTP/1.1 " + secret + "\r\n\r\n"), "there was no valid HTTP response"},
-		"bad length":      {say(ok + "Content-Length: " + secret + "\r\n\r\n"), "there was no valid HTTP response"},
-		"body breaks off": {say(ok + "Content-Length: 100\r\n\r\n" + secret), "HTTP status 200, but the response broke off"},
-		"chunk is none":   {say(ok + "Transfer-Encoding: chunked\r\n\r\n" + secret), "HTTP status 200, but the response broke off"},
-		"huge header":     {say(ok + "X: " + strings.Repeat("x", 2*maxHeader) + "\r\n\r\n"), "there was no valid HTTP response"},
+		"closes":          {func(net.Conn) {}, "the connection was closed before the response|connection reset by peer|broken pipe|no valid HTTP response"},
+		"reads, closes":   {say(""), "the connection was closed before the response"},
+		"no HTTP":         {say("220 " + secret + "\r\n\r\n"), "no valid HTTP response"},
+		"no header":       {say(ok + secret + "\r\n\r\n"), "no valid HTTP response"},
+		"half a header":   {say(ok + "X: " + secret), "the connection was closed before the response"},
+		"bad status":      {say("HTTP/1.1 " + secret + "\r\n\r\n"), "no valid HTTP response"},
+		"bad length":      {say(ok + "Content-Length: " + secret + "\r\n\r\n"), "no valid HTTP response"},
+		"body breaks off": {say(ok + "Content-Length: 100\r\n\r\n" + secret), "HTTP status 200, but the response was interrupted"},
+		"chunk is none":   {say(ok + "Transfer-Encoding: chunked\r\n\r\n" + secret), "HTTP status 200, but the response was interrupted"},
+		"huge header":     {say(ok + "X: " + strings.Repeat("x", 2*maxHeader) + "\r\n\r\n"), "no valid HTTP response"},
 		"switches":        {say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"), "HTTP status 101"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestSchemeMismatch(t *testing.T) {
 	plain := serve(t, "127.0.0.1", false, func(http.ResponseWriter, *http.Request) {})
 	to := plain.target("/")
 	to.Probe.HTTPGet.Scheme = v1.URISchemeHTTPS
-	require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "the server does not speak TLS"}, result(t, to))
+	require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "the server does not use TLS"}, result(t, to))
 	to = target(raw(t, say(secret)), "/")
 	to.Probe.HTTPGet.Scheme = v1.URISchemeHTTPS
 	got := result(t, to)
@@ -214,7 +214,7 @@ func TestTimeout(t *testing.T) {
 			to = target(silent.Addr(), "/")
 		}
 		to.Timeout = 30 * time.Millisecond
-		require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "no answer within 30ms"}, result(t, to), path)
+		require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "no response within 30ms"}, result(t, to), path)
 	}
 	for _, addr := range []net.Addr{s.Listener.Addr(), silent.Addr()} {
 		require.Zero(t, networktest.Sockets(t, addr)[networktest.Established], "closed when Probe returns")
@@ -229,7 +229,7 @@ func TestLateAnswer(t *testing.T) {
 	own, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
 	to, e := target(&net.TCPAddr{Port: 80}, "/"), &exchange{}
-	for status, want := range map[int]string{200: "no answer within 1m0s", 302: "no answer within 1m0s", 500: "HTTP status 500"} {
+	for status, want := range map[int]string{200: "no response within 1m0s", 302: "no response within 1m0s", 500: "HTTP status 500"} {
 		got, err := e.verdict(t.Context(), own, to, status, nil)
 		require.NoError(t, err)
 		require.Equal(t, probe.Result{Verdict: probe.Failure, Output: want}, got)

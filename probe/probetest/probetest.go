@@ -112,7 +112,7 @@ func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error
 		<-release
 	}
 	if step.Latency > 0 && !run.Sleep(ctx, step.Latency) {
-		return probe.Result{Verdict: probe.Failure, Output: "no answer: " + context.Cause(ctx).Error()}, nil
+		return probe.Result{Verdict: probe.Failure, Output: "no response: " + context.Cause(ctx).Error()}, nil
 	}
 	if step.Panic != nil {
 		panic(step.Panic)

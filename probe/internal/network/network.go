@@ -146,9 +146,9 @@ func (c *conn) Close() error {
 func Failure(caller, own context.Context, t probe.Target, err error, text string) (probe.Result, error) {
 	switch {
 	case errors.Is(caller.Err(), context.Canceled):
-		return probe.Result{}, fmt.Errorf("the probe was given up: %w", context.Cause(caller))
+		return probe.Result{}, fmt.Errorf("the probe was cancelled: %w", context.Cause(caller))
 	case own.Err() != nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		return Failed("no answer within %v", Timeout(t)), nil
+		return Failed("no response within %v", Timeout(t)), nil
 	case isShortage(err):
 		return probe.Result{}, fmt.Errorf("out of resources of the node: %w", err)
 	case text == "":
