@@ -14,7 +14,7 @@ const LongestName = 255
 // subject ("volume: the pod's UID") and quotes the name.
 func CheckName(what, name string) error {
 	if name == "." || len(name) > LongestName || !filepath.IsLocal(name) || strings.ContainsAny(name, "/\x00") {
-		return fmt.Errorf("%s: %.300q is no name of a folder", what, name)
+		return fmt.Errorf("%s: %.300q is not a valid folder name", what, name)
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func (rd Reader) Read(path string, known Stamp) Reading {
 		if _, err := os.Lstat(path); err != nil {
 			return Reading{Vanished: true}
 		}
-		return Reading{Problem: "is a symbolic link to nothing"}
+		return Reading{Problem: "is a symbolic link to a missing file"}
 	}
 	if err != nil {
 		return Reading{Problem: Bare(err)}

@@ -42,7 +42,7 @@ func TestRead(t *testing.T) {
 	for name, want := range map[string]string{
 		"large": "has 11 bytes, more than the limit of 10", "folder": "is a folder, not a file",
 		"pipe": "is a named pipe, not a file", "socket": "is a socket, not a file",
-		"broken": "is a symbolic link to nothing", "loop": "cannot be read: too many levels of symbolic links",
+		"broken": "is a symbolic link to a missing file", "loop": "cannot be read: too many levels of symbolic links",
 	} {
 		require.Equal(t, Reading{Problem: want}, rd.Read(path(name), Stamp{}), name)
 	}

@@ -14,7 +14,7 @@ const (
 	// AnswerTime bounds the wait for reads.
 	AnswerTime = 2 * time.Second
 	// Silence is the problem of a file or folder whose read has not returned in time.
-	Silence = "does not answer: reading it blocks"
+	Silence = "cannot be read: the read blocks"
 	// quick is the time within which reads that do not block return.
 	quick = 50 * time.Millisecond
 	// together is the size of a batch of reads.

@@ -25,7 +25,7 @@ func Remove(ctx context.Context, dir string) error {
 	case err != nil:
 		return &fs.PathError{Op: "remove", Path: dir, Err: err}
 	case root:
-		return fmt.Errorf("%s is not removed: %w there", dir, ErrMounted)
+		return fmt.Errorf("remove %s: %w", dir, ErrMounted)
 	}
 	for range passes {
 		err = unix.Unlink(dir) // succeeds for any type but a folder

@@ -17,11 +17,11 @@ import (
 )
 
 // ErrMounted is wrapped by the error of a Walk that did not enter a mount.
-var ErrMounted = errors.New("something is mounted")
+var ErrMounted = errors.New("still mounted")
 
 // ErrMoved is wrapped by the error of a Walk whose current folder was moved. The walk is
 // incomplete.
-var ErrMoved = errors.New("moved meanwhile")
+var ErrMoved = errors.New("was moved")
 
 // Entry is an entry of a folder.
 type Entry struct {
@@ -229,7 +229,7 @@ func (w *walk) leave() error {
 	}
 	fd, err := unix.Openat(w.fd, "..", openDir, 0)
 	if err != nil {
-		return &fs.PathError{Op: "open the folder above", Path: done.name, Err: err}
+		return &fs.PathError{Op: "open the parent folder", Path: done.name, Err: err}
 	}
 	is, err := w.hold(fd)
 	if err != nil {

@@ -68,7 +68,7 @@ func (w *treeWatch) add(folders ...string) error {
 // watching returns an error if no folder is watched.
 func (w *treeWatch) watching() error {
 	if len(w.folders) == 0 {
-		return fmt.Errorf("watching %s: neither it nor the folder above is there", w.Root)
+		return fmt.Errorf("watching %s: neither it nor its parent folder exists", w.Root)
 	}
 	return nil
 }

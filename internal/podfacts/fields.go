@@ -1,7 +1,6 @@
 package podfacts
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -63,7 +62,7 @@ func FieldValue(pod *v1.Pod, path string, s Surroundings) (string, error) {
 func hostAddress(path string, ips []string) (string, error) {
 	switch {
 	case len(ips) == 0:
-		return "", fmt.Errorf("%s: the node's addresses are not known", path)
+		return "", fmt.Errorf("%s: the node's addresses are unavailable", path)
 	case path == "status.hostIP":
 		return ips[0], nil
 	}
@@ -206,7 +205,7 @@ func resourceAmount(pod *v1.Pod, c *v1.Container, field string, allocatable v1.R
 		}
 		return allocatable[name], nil
 	}
-	return resource.Quantity{}, errors.New("resource is neither of requests nor of limits")
+	return resource.Quantity{}, fmt.Errorf("unsupported container resource: %q", field)
 }
 
 func findContainer(pod *v1.Pod, name string) *v1.Container {

@@ -40,7 +40,7 @@ func TestFieldValue(t *testing.T) {
 	require.Empty(t, got)
 	for path, want := range map[string]string{
 		"spec.unknown": "unsupported", "metadata.name['x']": "has no keys", "metadata.labels['a b']": "invalid key", "metadata.labels['']": "invalid key",
-		"['x']": "unsupported", "metadata.labels['x": "unsupported", "metadata.labels']": "unsupported", "status.hostIP": "not known", "status.hostIPs": "not known",
+		"['x']": "unsupported", "metadata.labels['x": "unsupported", "metadata.labels']": "unsupported", "status.hostIP": "unavailable", "status.hostIPs": "unavailable",
 	} {
 		_, err := FieldValue(pod, path, Surroundings{})
 		require.ErrorContains(t, err, want, path)
@@ -113,7 +113,7 @@ func TestResourceValue(t *testing.T) {
 		{v1.ResourceFieldSelector{ContainerName: "none", Resource: "limits.cpu"}, `container "none" not found`},
 		{v1.ResourceFieldSelector{Resource: "limits.gpu"}, `unsupported container resource: "limits.gpu"`},
 		{v1.ResourceFieldSelector{Resource: "cpu"}, `unsupported container resource: "cpu"`},
-		{v1.ResourceFieldSelector{Resource: "other.cpu"}, "neither of requests nor of limits"},
+		{v1.ResourceFieldSelector{Resource: "other.cpu"}, "unsupported container resource"},
 		{v1.ResourceFieldSelector{Resource: "limits.cpu", Divisor: resource.MustParse("-1")}, "is negative"},
 		{v1.ResourceFieldSelector{Resource: "limits.cpu", Divisor: resource.MustParse("1e400")}, "is too large"},
 		{v1.ResourceFieldSelector{Resource: "limits.cpu", Divisor: resource.MustParse("1Ei")}, "is too large"},

@@ -10,7 +10,7 @@ import (
 
 // ErrLeftBehind is wrapped by the error of a call that still ran when its context was done. The
 // call may still take effect. The next call on the same path waits for it.
-var ErrLeftBehind = errors.New("left behind")
+var ErrLeftBehind = errors.New("still running")
 
 // Calls runs calls that may never return, such as system calls that wait for a server. The zero
 // value is ready for use. It is safe for concurrent use.

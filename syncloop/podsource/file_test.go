@@ -190,7 +190,7 @@ func TestFileSourceProblems(t *testing.T) {
 		want  string
 	}{
 		"not YAML":      {func(t *testing.T, p string) { put(t, p, "a: [") }, "yaml"},
-		"dangling link": {func(t *testing.T, p string) { require.NoError(t, os.Symlink("nowhere", p)) }, "symbolic link to nothing"},
+		"dangling link": {func(t *testing.T, p string) { require.NoError(t, os.Symlink("nowhere", p)) }, "symbolic link to a missing file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { playProblem(t, c.spoil, c.want) })

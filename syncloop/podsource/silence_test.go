@@ -42,7 +42,7 @@ func TestSilentFile(t *testing.T) {
 		require.LessOrEqual(t, time.Since(started), longestStart+fs.AnswerTime)
 		p := r.problem()
 		require.Equal(t, r.path("b"), p.Path)
-		require.Contains(t, p.Message, "does not answer")
+		require.Contains(t, p.Message, "the read blocks")
 		require.True(t, p.NoAnswer)
 		require.ErrorContains(t, r.source.CheckHealth(), r.path("b"))
 

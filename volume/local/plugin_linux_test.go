@@ -274,7 +274,7 @@ func TestRefused(t *testing.T) {
 		"no such file":        func(s *volume.Spec) { s.Persistent.Spec.Local.Path = dir + "/x" },
 		"neither a folder":    func(s *volume.Spec) { s.Persistent.Spec.Local.Path = file },
 		"no block device":     func(s *volume.Spec) { s.Persistent.Spec.VolumeMode = &block },
-		"no name of a folder": func(s *volume.Spec) { s.Name = "../x" },
+		"not a valid folder name": func(s *volume.Spec) { s.Name = "../x" },
 	} {
 		w := newWorld(t, &mounts.Memory{}, dir)
 		change(w.spec)

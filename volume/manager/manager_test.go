@@ -559,8 +559,8 @@ func TestRefusals(t *testing.T) {
 
 		require.ErrorContains(t, a.Prepare(t.Context(), &v1.Pod{}), "metadata.uid")
 		bad := newPod("../x")
-		require.ErrorContains(t, a.Prepare(t.Context(), bad), "no name of a folder")
-		require.ErrorContains(t, a.Release(t.Context(), ""), "no name of a folder")
+		require.ErrorContains(t, a.Prepare(t.Context(), bad), "not a valid folder name")
+		require.ErrorContains(t, a.Release(t.Context(), ""), "not a valid folder name")
 		require.NoError(t, a.Release(t.Context(), pod.UID))
 	})
 }

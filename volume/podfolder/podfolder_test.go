@@ -58,8 +58,8 @@ func TestBadInputIsRefused(t *testing.T) {
 	precious := filepath.Join(f.cfg.Root, "..", "precious")
 	require.NoError(t, os.MkdirAll(precious, mode))
 	for _, uid := range []types.UID{"", ".", "..", "../precious", "a/b", "/"} {
-		require.ErrorContains(t, f.Prepare(t.Context(), podOf(uid)), "no name of a folder", uid)
-		require.ErrorContains(t, f.Release(t.Context(), uid), "no name of a folder", uid)
+		require.ErrorContains(t, f.Prepare(t.Context(), podOf(uid)), "not a valid folder name", uid)
+		require.ErrorContains(t, f.Release(t.Context(), uid), "not a valid folder name", uid)
 	}
 	require.DirExists(t, precious)
 }

@@ -95,7 +95,7 @@ func TestNodeIPsComeLate(t *testing.T) {
 	pod := testPod("a")
 	c := &v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "status.hostIP"}})}}
 	_, err := h.envOf(pod, c)
-	require.ErrorContains(t, err, "the node's addresses are not known")
+	require.ErrorContains(t, err, "the node's addresses are unavailable")
 	now = []string{"fd00::1", "192.0.2.1"}
 	got, err := h.envOf(pod, c)
 	require.NoError(t, err)
