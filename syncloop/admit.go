@@ -73,7 +73,7 @@ func (h *DefaultHandler) tellOrder(err error) {
 		text = err.Error()
 	}
 	if text != "" && text != h.orderErr {
-		h.cfg.Logger.Warn("the order of admission cannot be kept", "err", err, "stack", run.StackOf(err))
+		h.cfg.Logger.Warn("cannot satisfy the admission order", "err", err, "stack", run.StackOf(err))
 	}
 	h.orderErr = text
 }
@@ -133,9 +133,9 @@ func (h *DefaultHandler) refuse(pod *v1.Pod, err error) error {
 	switch {
 	case told && before.err.Error() == err.Error() && before.rejected == rejected:
 	case rejected:
-		h.cfg.Logger.Warn("pod was not admitted", append(podAttrs(pod), "reason", why.Reason, "message", why.Message)...)
+		h.cfg.Logger.Warn("pod rejected", append(podAttrs(pod), "reason", why.Reason, "message", why.Message)...)
 	default:
-		h.cfg.Logger.Warn("pod is held back", append(podAttrs(pod), "err", err, "stack", run.StackOf(err))...)
+		h.cfg.Logger.Warn("pod waits for admission", append(podAttrs(pod), "err", err, "stack", run.StackOf(err))...)
 	}
 	return err
 }

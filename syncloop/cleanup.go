@@ -280,11 +280,11 @@ func (h *DefaultHandler) killLeftovers(ctx context.Context, c *Cleanup) error {
 		if _, known := c.Known[orphan.UID]; known || h.held(orphan.UID) {
 			continue
 		}
-		h.cfg.Logger.Info("killing a pod that only the runtime knows", "pod", orphan.Namespace+"/"+orphan.Name, "podUID", orphan.UID)
+		h.cfg.Logger.Info("killing an orphaned pod of the runtime", "pod", orphan.Namespace+"/"+orphan.Name, "podUID", orphan.UID)
 		grace := int64(1)
 		u := podworkers.Update{Type: podworkers.UpdateKill, RuntimePod: &orphan, Kill: &podworkers.KillOptions{GracePeriodSeconds: &grace}}
 		if !h.kill(c, u, orphan.UID) {
-			errs = append(errs, fmt.Errorf("pod %s/%s (%s) cannot be killed", orphan.Namespace, orphan.Name, orphan.UID))
+			errs = append(errs, fmt.Errorf("kill orphaned pod %s/%s (%s): refused by the workers", orphan.Namespace, orphan.Name, orphan.UID))
 		}
 	}
 	return errors.Join(errs...)

@@ -197,7 +197,7 @@ func (h *DefaultHandler) HandlePodRemoves(_ context.Context, pods []*v1.Pod) {
 		switch {
 		case outside:
 		case !h.mayRemove(pod):
-			h.cfg.Logger.Info("pod is gone from its source; killing it waits for the other sources", podAttrs(pod)...)
+			h.cfg.Logger.Info("pod removed from its source; waiting until sources are ready before killing it", podAttrs(pod)...)
 		default:
 			h.update(podworkers.Update{Type: podworkers.UpdateKill, Pod: pod})
 		}

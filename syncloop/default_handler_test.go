@@ -217,7 +217,7 @@ func TestHandlerRefusedKill(t *testing.T) {
 		}
 	})
 	for _, w.fail = range []error{errors.New("full"), podworkers.ErrAgentStopping} {
-		require.ErrorContains(t, h.HandlePodCleanups(t.Context()), "pod other/stray (u-stray) cannot be killed")
+		require.ErrorContains(t, h.HandlePodCleanups(t.Context()), "kill orphaned pod other/stray (u-stray): refused by the workers")
 	}
 }
 

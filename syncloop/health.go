@@ -71,7 +71,7 @@ func (l *Loop) CheckHealth() error {
 	case st.Doing != "" && time.Since(st.Since) > limit:
 		return fmt.Errorf("sync loop stalled: %s has been running for %s", st.doing(), time.Since(st.Since).Round(time.Second))
 	case st.Paused != nil && time.Since(st.PausedSince) > limit:
-		return fmt.Errorf("sync loop has handled nothing for %s: %w", time.Since(st.PausedSince).Round(time.Second), st.Paused)
+		return fmt.Errorf("sync loop has been paused for %s: %w", time.Since(st.PausedSince).Round(time.Second), st.Paused)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (s *loopState) notRunning() error {
 	defer s.mu.Unlock()
 	switch {
 	case !s.entered:
-		return errors.New("sync loop waits for Run")
+		return errors.New("sync loop has not started")
 	case !s.st.Running:
 		return errors.New("sync loop has ended")
 	}

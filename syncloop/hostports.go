@@ -81,7 +81,7 @@ func clash(wanted []hostPort, other *v1.Pod) error {
 	held := hostPorts(other)
 	for _, p := range wanted {
 		if i := slices.IndexFunc(held, p.clashes); i >= 0 {
-			return fmt.Errorf("%s: port %d/%s of the node is held by pod %s/%s (%s)", p.field, p.port, p.protocol, other.Namespace, other.Name, other.UID)
+			return fmt.Errorf("%s: port %d/%s of the node is used by pod %s/%s (%s)", p.field, p.port, p.protocol, other.Namespace, other.Name, other.UID)
 		}
 	}
 	return nil

@@ -54,7 +54,7 @@ func TestFreeHostPorts(t *testing.T) {
 			continue
 		}
 		require.ErrorContains(t, err, "NodePorts: spec."+test.field+".hostPort: port 8080/", name)
-		require.ErrorContains(t, err, " of the node is held by pod ns/b (b)", name)
+		require.ErrorContains(t, err, " of the node is used by pod ns/b (b)", name)
 		require.ErrorAs(t, err, new(*Rejection), name)
 	}
 }
@@ -67,7 +67,7 @@ func TestFreeHostPortsOfLeavingPods(t *testing.T) {
 	desired.Set(stays)
 	admitter, why := FreeHostPorts(desired), (*Rejection)(nil)
 	err := admitter.Admit(pod, []*v1.Pod{goes})
-	require.ErrorContains(t, err, "held by pod ns/c")
+	require.ErrorContains(t, err, "used by pod ns/c")
 	require.NotErrorAs(t, err, &why)
 	require.ErrorAs(t, admitter.Admit(pod, []*v1.Pod{goes, stays}), &why)
 	now := metav1.Now()
@@ -100,7 +100,7 @@ func TestTwoStaticPodsWithOnePort(t *testing.T) {
 	require.Equal(t, []string{"create 1"}, w.take())
 	refused := h.Unadmitted()
 	require.Len(t, refused, 1)
-	require.EqualError(t, refused[0].Err, "NodePorts: spec.containers[0].ports[0].hostPort: port 80/TCP of the node is held by pod ns/z (1)")
+	require.EqualError(t, refused[0].Err, "NodePorts: spec.containers[0].ports[0].hostPort: port 80/TCP of the node is used by pod ns/z (1)")
 	require.Equal(t, v1.PodFailed, phases["a"])
 
 	h, w = start()

@@ -71,7 +71,7 @@ func New(cfg Config) (*Loop, error) {
 	f.Required("Pods", cfg.Pods)
 	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
 		if name == "" {
-			f.Refuse("Sources[%q]: needs a name", name)
+			f.Refuse("Sources[%q]: the name must not be empty", name)
 		}
 		f.Required(fmt.Sprintf("Sources[%q]", name), cfg.Sources[name])
 	}
@@ -141,11 +141,11 @@ func (l *Loop) loop(ctx context.Context) {
 func (l *Loop) waitHealthy(ctx context.Context) bool {
 	pause, told := unhealthyPauseMin, false
 	for ctx.Err() == nil {
-		err := l.watch("asking whether the runtime is healthy", l.cfg.Health)
+		err := l.watch("checking the health of the runtime", l.cfg.Health)
 		if err == nil {
 			l.state.set(func(st *Status) { st.Paused, st.PausedSince = nil, time.Time{} })
 			if told {
-				l.cfg.Logger.Info("runtime is healthy, handling pods again")
+				l.cfg.Logger.Info("sync loop resumed: the runtime is healthy")
 			}
 			return true
 		}
@@ -153,7 +153,7 @@ func (l *Loop) waitHealthy(ctx context.Context) bool {
 		// A runtime is briefly unhealthy after its start, so the first failure is not logged, and
 		// a pause is logged once.
 		if !told && pause > unhealthyPauseMin {
-			l.cfg.Logger.Warn("not handling pods while the runtime is unhealthy", "err", err)
+			l.cfg.Logger.Warn("sync loop paused: the runtime is unhealthy", "err", err)
 			told = true
 		}
 		if !run.Sleep(ctx, pause) {

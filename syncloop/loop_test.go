@@ -94,15 +94,15 @@ func TestLoopHealth(t *testing.T) {
 	require.ErrorContains(t, l.CheckHealth(), "ended")
 	idle, err := New(Config{Handler: &recorder{}, Pods: newScript()})
 	require.NoError(t, err)
-	require.EqualError(t, idle.CheckHealth(), "sync loop waits for Run")
+	require.EqualError(t, idle.CheckHealth(), "sync loop has not started")
 }
 
 // Any hanging call makes CheckHealth fail.
 func TestLoopHangs(t *testing.T) {
 	for what, edit := range map[string]func(*Config, func()){
-		"asking whether the runtime is healthy": func(cfg *Config, hang func()) { cfg.Health = func() error { hang(); return nil } },
-		"asking for the pods of s":              func(cfg *Config, hang func()) { cfg.Pods = deaf{newScript(), hang} },
-		"syncing pod a":                         func(cfg *Config, hang func()) { cfg.Handler.(*recorder).onSync = hang },
+		"checking the health of the runtime": func(cfg *Config, hang func()) { cfg.Health = func() error { hang(); return nil } },
+		"reading the pods of s":              func(cfg *Config, hang func()) { cfg.Pods = deaf{newScript(), hang} },
+		"syncing pod a":                      func(cfg *Config, hang func()) { cfg.Handler.(*recorder).onSync = hang },
 		"housekeeping": func(cfg *Config, hang func()) {
 			cfg.Handler.(*recorder).onClean = func(context.Context) error { hang(); return nil }
 		},
@@ -113,7 +113,7 @@ func TestLoopHangs(t *testing.T) {
 				release = make(chan struct{})
 				edit(cfg, func() { <-release })
 			}, func(t *testing.T, l *Loop, _ *recorder, _ *script) {
-				l.Emit(Event{Kind: PodsChanged, Source: map[bool]string{true: "s"}[what == "asking for the pods of s"]})
+				l.Emit(Event{Kind: PodsChanged, Source: map[bool]string{true: "s"}[what == "reading the pods of s"]})
 				l.Emit(Event{Kind: PodDirty, UID: "a"})
 				l.Emit(Event{Kind: Housekeeping})
 				time.Sleep(5*time.Minute + time.Second)

@@ -63,12 +63,12 @@ func priority(pod *v1.Pod) int32 {
 func checked(order Order, pods []*v1.Pod) ([]*v1.Pod, error) {
 	result := slices.Clone(pods)
 	var err error
-	panicked := run.Guard("the order of admission", func() error { err = order(result); return nil })
+	panicked := run.Guard("admission order", func() error { err = order(result); return nil })
 	if panicked == nil && isPermutation(pods, result) {
 		return result, err
 	}
 	if panicked == nil {
-		panicked = errors.New("the order of admission lost or invented pods")
+		panicked = errors.New("admission order lost or added pods")
 	}
 	result = slices.Clone(pods)
 	return result, errors.Join(err, panicked, ByCreation(result))

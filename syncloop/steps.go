@@ -67,7 +67,7 @@ func (l *Loop) handleSource(ctx context.Context, source string, retry bool) {
 	}
 	var newest []*v1.Pod
 	var delivered bool
-	err := l.step("asking for the pods of "+source, func() error {
+	err := l.step("reading the pods of "+source, func() error {
 		newest, delivered = l.cfg.Pods.Pods(source)
 		return nil
 	})
@@ -83,7 +83,7 @@ func (l *Loop) handleSource(ctx context.Context, source string, retry bool) {
 }
 
 // errFailed is returned if the handler panicked over a pod of the source.
-var errFailed = errors.New("not all pods are handled")
+var errFailed = errors.New("the handler panicked on some pods")
 
 func (l *Loop) handlePods(ctx context.Context, source string, newest []*v1.Pod, retry bool) error {
 	set := l.handled[source]
@@ -100,7 +100,7 @@ func (l *Loop) handlePods(ctx context.Context, source string, newest []*v1.Pod, 
 	if len(set.failed) > 0 || !set.heard {
 		return errFailed
 	}
-	return l.step("noting that "+source+" is handled", func() error {
+	return l.step("marking "+source+" as handled", func() error {
 		l.cfg.Pods.Handled(source)
 		return nil
 	})
@@ -200,7 +200,7 @@ func (l *Loop) housekeep(ctx context.Context) {
 		return
 	}
 	if err != nil {
-		l.cfg.Logger.Error("housekeeping", "err", err)
+		l.cfg.Logger.Error("housekeeping failed", "err", err)
 		return
 	}
 	l.cfg.Logger.Info("housekeeping works again")
@@ -222,7 +222,7 @@ func (l *Loop) watch(what string, call func() error) error {
 	var panicked *PanicError
 	if errors.As(err, &panicked) {
 		l.state.set(func(st *Status) { st.LastPanic = panicked })
-		l.cfg.Logger.Error("the sync loop caught a panic", "err", err, "stack", string(panicked.Stack))
+		l.cfg.Logger.Error("sync loop recovered from a panic", "err", err, "stack", string(panicked.Stack))
 	}
 	return err
 }

@@ -138,7 +138,7 @@ func (f *Fit) Admit(pod *v1.Pod, active []*v1.Pod) error {
 	short := f.Shortages(pod, staying)
 	switch {
 	case len(short) == 0:
-		return fmt.Errorf("it waits until pods have stopped: %v", now[0])
+		return fmt.Errorf("waiting for terminating pods: %v", now[0])
 	case !podfacts.IsCritical(pod) || f.cfg.Preempt == nil:
 		return syncloop.Reject(short[0].Reason(), "%v", short[0])
 	}
@@ -169,7 +169,7 @@ func (f *Fit) preempt(pod *v1.Pod, staying []*v1.Pod, short []Shortage) error {
 		return syncloop.Reject("UnexpectedAdmissionError", "%v", err)
 	}
 	f.waiting[pod.UID] = pod
-	f.cfg.Logger.Info("pods end for a critical one", "pod", pod.Namespace+"/"+pod.Name, "podUID", pod.UID, "victims", len(victims), "missing", short[0].String())
+	f.cfg.Logger.Info("preempting pods for a critical pod", "pod", pod.Namespace+"/"+pod.Name, "podUID", pod.UID, "victims", len(victims), "missing", short[0].String())
 	f.cfg.Preempt(pod, victims, short)
-	return fmt.Errorf("it is critical, and waits until %d pods have made room: %v", len(victims), short[0])
+	return fmt.Errorf("waiting for %d preempted pods: %v", len(victims), short[0])
 }

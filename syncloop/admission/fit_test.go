@@ -82,7 +82,7 @@ func TestFit(t *testing.T) {
 
 	leaving(one)
 	err = fit.Admit(newPod("a", list("cpu", "2")), []*v1.Pod{one})
-	require.ErrorContains(t, err, "it waits until pods have stopped: Node didn't have enough resource: cpu")
+	require.ErrorContains(t, err, "waiting for terminating pods: Node didn't have enough resource: cpu")
 	require.NotErrorAs(t, err, new(*syncloop.Rejection))
 
 	old, renewed := newPod("s", list("cpu", "2"), static), newPod("s", list("cpu", "2"), static)
@@ -99,7 +99,7 @@ func TestWaiting(t *testing.T) {
 	for name, wanted := range map[string]func(types.UID) bool{"by default": nil, "wanted": func(types.UID) bool { return true }, "gone": func(types.UID) bool { return false }} {
 		fit, err := New(Config{Allocatable: node(list("cpu", "2")), Preempt: func(*v1.Pod, []*v1.Pod, []Shortage) {}, Wanted: wanted})
 		require.NoError(t, err)
-		require.ErrorContains(t, fit.Admit(crit, []*v1.Pod{victim}), "it is critical, and waits", name)
+		require.ErrorContains(t, fit.Admit(crit, []*v1.Pod{victim}), "waiting for 1 preempted pods", name)
 		err = fit.Admit(small, nil)
 		if name == "gone" {
 			require.NoError(t, err)
@@ -132,9 +132,9 @@ func TestPreempting(t *testing.T) {
 	require.NoError(t, err)
 	a, b, crit := newPod("a", list("cpu", "1")), newPod("b", list("cpu", "1")), newPod("crit", list("cpu", "1"), critical)
 	active := []*v1.Pod{a, b}
-	require.ErrorContains(t, fit.Admit(crit, active), "it is critical, and waits until 1 pods have made room")
+	require.ErrorContains(t, fit.Admit(crit, active), "waiting for 1 preempted pods")
 	require.Len(t, ended, 1)
-	require.ErrorContains(t, fit.Admit(crit, active), "it waits until pods have stopped")
+	require.ErrorContains(t, fit.Admit(crit, active), "waiting for terminating pods")
 	require.Len(t, ended, 1, "nobody else")
 	active = slices.DeleteFunc(active, func(pod *v1.Pod) bool { return ended[pod.UID] })
 	require.ElementsMatch(t, append(slices.Clone(active), crit), fit.Contenders(newPod("late", nil), active))
@@ -149,7 +149,7 @@ func TestPreempting(t *testing.T) {
 
 	too := newPod("too", list("cpu", "3"), critical)
 	err = fit.Admit(too, active)
-	require.ErrorContains(t, err, "UnexpectedAdmissionError: preemption: 1 pods may be ended for this one, which would still lack cpu: 1000")
+	require.ErrorContains(t, err, "UnexpectedAdmissionError: preemption: stopping all 1 preemptable pods would still leave a shortage of cpu: 1000")
 }
 
 // In any order of arrivals and departures the admitted pods never exceed the node's resources, and

@@ -22,7 +22,7 @@ func OtherNode(pod *v1.Pod, n *v1.Node) []error {
 	var errs []error
 	for _, key := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
 		if want, ok := n.Labels[key]; !ok || want != pod.Spec.NodeSelector[key] {
-			errs = append(errs, fmt.Errorf("spec.nodeSelector[%s]: this node is not labelled %q", key, pod.Spec.NodeSelector[key]))
+			errs = append(errs, fmt.Errorf("spec.nodeSelector[%s]: the node does not have this label with the value %q", key, pod.Spec.NodeSelector[key]))
 		}
 	}
 	const field = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
@@ -45,12 +45,12 @@ func Tolerating(node func() *v1.Node) syncloop.Admitter {
 	return syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
 		n := node()
 		if n == nil {
-			return errors.New("the Node is not known yet")
+			return errors.New("the Node object is not available yet")
 		}
 		executes := func(t *v1.Taint) bool { return t.Effect == v1.TaintEffectNoExecute }
 		taint, found := corev1.FindMatchingUntoleratedTaint(klog.Logger{}, n.Spec.Taints, pod.Spec.Tolerations, executes, true)
 		if found && !podfacts.IsStatic(pod) {
-			return syncloop.Reject("TaintToleration", "the node has the taint %s, which spec.tolerations do not have", taint.ToString())
+			return syncloop.Reject("TaintToleration", "spec.tolerations: the node's taint %s is not tolerated", taint.ToString())
 		}
 		return nil
 	})
@@ -61,10 +61,10 @@ func Tolerating(node func() *v1.Node) syncloop.Admitter {
 func System(goos string) syncloop.Admitter {
 	return syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
 		if label, ok := pod.Labels[v1.LabelOSStable]; ok && label != goos {
-			return syncloop.Reject("PodOSSelectorNodeLabelDoesNotMatch", "metadata.labels[%s]: it is for %s, and this node runs %s", v1.LabelOSStable, label, goos)
+			return syncloop.Reject("PodOSSelectorNodeLabelDoesNotMatch", "metadata.labels[%s]: %s does not match the node's operating system, %s", v1.LabelOSStable, label, goos)
 		}
 		if system := pod.Spec.OS; system != nil && system.Name != "" && string(system.Name) != goos {
-			return syncloop.Reject("PodOSNotSupported", "spec.os.name: it is for %s, and this node runs %s", system.Name, goos)
+			return syncloop.Reject("PodOSNotSupported", "spec.os.name: %s does not match the node's operating system, %s", system.Name, goos)
 		}
 		return nil
 	})

@@ -28,7 +28,7 @@ func TestTolerating(t *testing.T) {
 		return func(p *v1.Pod) { p.Spec.Tolerations = []v1.Toleration{{Key: key, Operator: v1.TolerationOpExists}} }
 	}
 	require.Equal(t, "TaintToleration", reasonOf(t, admit.Admit(newPod("a", nil), nil)))
-	require.ErrorContains(t, admit.Admit(newPod("a", nil), nil), "the node has the taint e=v:NoExecute")
+	require.ErrorContains(t, admit.Admit(newPod("a", nil), nil), "spec.tolerations: the node's taint e=v:NoExecute is not tolerated")
 	require.NoError(t, admit.Admit(newPod("a", nil, static), nil))
 	require.NoError(t, admit.Admit(newPod("a", nil, tolerate("e")), nil))
 	require.Error(t, admit.Admit(newPod("a", nil, tolerate("s")), nil))
@@ -42,7 +42,7 @@ func TestTolerating(t *testing.T) {
 	n = &v1.Node{}
 	require.NoError(t, admit.Admit(newPod("a", nil), nil))
 	n = nil
-	require.ErrorContains(t, admit.Admit(newPod("a", nil), nil), "not known yet")
+	require.ErrorContains(t, admit.Admit(newPod("a", nil), nil), "not available yet")
 }
 
 // N15: spec.os, and labels of another system.
@@ -78,7 +78,7 @@ func TestOtherNode(t *testing.T) {
 	}{
 		{affinity: &v1.Affinity{}}, {affinity: &v1.Affinity{PodAffinity: &v1.PodAffinity{}}}, {affinity: &v1.Affinity{NodeAffinity: &v1.NodeAffinity{}}},
 		{selector: "a"},
-		{selector: "b", want: `spec.nodeSelector[zone]: this node is not labelled "b"`},
+		{selector: "b", want: `spec.nodeSelector[zone]: the node does not have this label with the value "b"`},
 		{affinity: affine(zone(v1.NodeSelectorOpIn, "b"), zone(v1.NodeSelectorOpExists))},
 		{affinity: affine(zone(v1.NodeSelectorOpNotIn, "a")), want: "does not match this node"},
 		{affinity: affine(zone("Odd", "a")), want: "nodeAffinity"},

@@ -47,7 +47,7 @@ func chooseVictims(pod *v1.Pod, active []*v1.Pod, missing []Shortage) ([]*v1.Pod
 	}
 	all := slices.Concat(guaranteed, burstable, bestEffort)
 	if left := need.without(all); len(left) > 0 {
-		return nil, fmt.Errorf("preemption: %d pods may be ended for this one, which would still lack %s", len(all), left)
+		return nil, fmt.Errorf("preemption: stopping all %d preemptable pods would still leave a shortage of %s", len(all), left)
 	}
 	chosen := closest(guaranteed, need.without(burstable).without(bestEffort))
 	chosen = append(chosen, closest(burstable, need.without(chosen).without(bestEffort))...)

@@ -119,7 +119,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	return run.All(ctx, func(ctx context.Context) error { return m.loop(ctx, woken) }, func(ctx context.Context) error {
 		err := m.cfg.Watch(ctx, woken.Wake)
 		if err != nil && ctx.Err() == nil {
-			m.cfg.Logger.Error("nobody tells any more that something runs short; it is seen by the next pass", "err", err)
+			m.cfg.Logger.Error("watch for resource shortages failed; continuing with periodic passes", "err", err)
 		}
 		<-ctx.Done()
 		return nil
@@ -130,7 +130,7 @@ func (m *Manager) loop(ctx context.Context, woken <-chan struct{}) error {
 	for ctx.Err() == nil {
 		killed, err := m.pass(ctx)
 		if err != nil && ctx.Err() == nil {
-			m.cfg.Logger.Error("cannot tell whether pods have to be evicted", "err", err)
+			m.cfg.Logger.Error("eviction pass failed", "err", err)
 		}
 		if len(killed) > 0 && run.Sleep(ctx, time.Second) {
 			m.awaitCleanup(ctx, killed)
@@ -166,7 +166,7 @@ func (m *Manager) pass(ctx context.Context) (killed []*v1.Pod, err error) {
 		case ctx.Err() != nil:
 			return nil, nil
 		case err != nil: // the old measurement shows a shortage
-			m.cfg.Logger.Error("cannot tell what removing unused things has won", "err", err)
+			m.cfg.Logger.Error("cannot measure reclaimed resources", "err", err)
 		case d.Cleared(fresh, time.Now()):
 			return nil, nil
 		case fresh.Signals[d.Met.Threshold.Signal].known(time.Now()): // otherwise the pods' usage may be missing
@@ -175,7 +175,7 @@ func (m *Manager) pass(ctx context.Context) (killed []*v1.Pod, err error) {
 	}
 	victim, ok := m.cfg.Policy.Candidate(d, usage, pods, time.Now())
 	if !ok {
-		m.cfg.Logger.Warn("nobody can be evicted", "signal", d.Met.Threshold.Signal)
+		m.cfg.Logger.Warn("no pod can be evicted", "signal", d.Met.Threshold.Signal)
 		return nil, nil
 	}
 	return m.killAll(ctx, []Victim{victim}), nil
@@ -215,7 +215,7 @@ func (m *Manager) reclaim(ctx context.Context, r Reclaim) (tried bool) {
 		}
 		tried = true
 		if err := run.Guard("eviction: removing "+step.what, func() error { return step.do(ctx) }); err != nil && ctx.Err() == nil {
-			m.cfg.Logger.Error("cannot win back disk", "from", step.what, "err", err)
+			m.cfg.Logger.Error("cannot reclaim disk space", "from", step.what, "err", err)
 		}
 	}
 	return tried
@@ -233,7 +233,7 @@ func (m *Manager) killAll(ctx context.Context, victims []Victim) (killed []*v1.P
 		err := run.Guard("eviction: Config.Kill", func() error { return m.cfg.Kill(limited, v) })
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			m.cfg.Logger.Error("an evicted pod has not ended", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "podUID", v.Pod.UID, "err", err)
+			m.cfg.Logger.Error("evicted pod did not stop", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "podUID", v.Pod.UID, "err", err)
 		}
 		if err == nil {
 			killed = append(killed, v.Pod)

@@ -113,7 +113,7 @@ func (p *parser) fail(field, signal, format string, args ...any) {
 
 func (p *parser) known(field, signal string) bool {
 	if Signal(signal).order() < 0 {
-		p.fail(field, signal, "there is no such signal")
+		p.fail(field, signal, "unknown signal")
 		return false
 	}
 	return true
@@ -127,7 +127,7 @@ func (p *parser) threshold(field, signal, text string, grace time.Duration) {
 	switch {
 	case !ok || strings.HasSuffix(text, "%") && (value.Percent == 0 || value.Percent == 100):
 	case value == Value{}:
-		p.fail(field, signal, "%q is not more than zero", text)
+		p.fail(field, signal, "%q must be greater than 0", text)
 	case !Signal(signal).ofContainers():
 		t := Threshold{Signal: Signal(signal), Value: value, Grace: grace}
 		if least, ok := p.reclaim[signal]; ok {
@@ -150,9 +150,9 @@ func (p *parser) grace(signal string, all map[string]string) time.Duration {
 	d, err := time.ParseDuration(text)
 	switch {
 	case !ok:
-		p.fail("evictionSoft", signal, "evictionSoftGracePeriod has none for it")
+		p.fail("evictionSoft", signal, "evictionSoftGracePeriod has no entry for this signal")
 	case err != nil || d <= 0:
-		p.fail("evictionSoftGracePeriod", signal, "%q is not a time of more than zero", text)
+		p.fail("evictionSoftGracePeriod", signal, "%q must be a duration greater than 0, such as 1m30s", text)
 	}
 	return d
 }
@@ -176,18 +176,18 @@ func parseValue(text string) (Value, error) {
 	if number, ok := strings.CutSuffix(text, "%"); ok {
 		share, err := strconv.ParseFloat(number, 64)
 		if err != nil || !(share >= 0 && share <= 100) {
-			return Value{}, fmt.Errorf("%q is not a share within 0%% and 100%%", text)
+			return Value{}, fmt.Errorf("%q must be a percentage from 0%% to 100%%", text)
 		}
 		return Value{Percent: share}, nil
 	}
 	q, err := resource.ParseQuantity(text)
 	switch {
 	case err != nil:
-		return Value{}, fmt.Errorf("%q is neither an amount nor a share", text)
+		return Value{}, fmt.Errorf("%q must be a quantity such as 100Mi or a percentage such as 10%%", text)
 	case q.Sign() < 0:
-		return Value{}, fmt.Errorf("%q is less than zero", text)
+		return Value{}, fmt.Errorf("%q must not be negative", text)
 	case q.CmpInt64(math.MaxInt64) > 0:
-		return Value{}, fmt.Errorf("%q is more than can be counted", text)
+		return Value{}, fmt.Errorf("%q must be at most 2^63-1", text)
 	}
 	return Value{Amount: q.Value()}, nil
 }

@@ -59,19 +59,19 @@ func TestParse(t *testing.T) {
 func TestParseNamesWhatIsWrong(t *testing.T) {
 	one := func(signal, text string) map[string]string { return map[string]string{signal: text} }
 	for want, s := range map[string]Settings{
-		`evictionHard[cpu]: there is no such signal`:                                        {Hard: one("cpu", "x")},
-		`evictionSoftGracePeriod[disk]: there is no such signal`:                            {SoftGrace: one("disk", "30s")},
-		`evictionHard[memory.available]: "-1" is less than zero`:                            {Hard: one("memory.available", "-1")},
-		`evictionHard[memory.available]: "0" is not more than zero`:                         {Hard: one("memory.available", "0")},
-		`evictionHard[memory.available]: "1e40" is more than can be counted`:                {Hard: one("memory.available", "1e40")},
-		`evictionHard[memory.available]: "x" is neither an amount nor a share`:              {Hard: one("memory.available", "x")},
-		`evictionHard[memory.available]: "101%" is not a share within 0% and 100%`:          {Hard: one("memory.available", "101%")},
-		`evictionHard[memory.available]: "NaN%" is not a share within 0% and 100%`:          {Hard: one("memory.available", "NaN%")},
-		`evictionSoft[memory.available]: evictionSoftGracePeriod has none for it`:           {Soft: one("memory.available", "1Mi")},
-		`evictionSoftGracePeriod[pid.available]: "0s" is not a time of more than zero`:      {Soft: one("pid.available", "5"), SoftGrace: one("pid.available", "0s")},
-		`evictionSoftGracePeriod[memory.available]: "soon" is not a time of more than zero`: {SoftGrace: one("memory.available", "soon")},
-		`evictionMinimumReclaim[nodefs.available]: "-5%" is not a share within 0% and 100%`: {MinimumReclaim: one("nodefs.available", "-5%")},
-		`evictionMinimumReclaim[disk]: there is no such signal`:                             {MinimumReclaim: one("disk", "5%")},
+		`evictionHard[cpu]: unknown signal`:                                                                  {Hard: one("cpu", "x")},
+		`evictionSoftGracePeriod[disk]: unknown signal`:                                                      {SoftGrace: one("disk", "30s")},
+		`evictionHard[memory.available]: "-1" must not be negative`:                                          {Hard: one("memory.available", "-1")},
+		`evictionHard[memory.available]: "0" must be greater than 0`:                                         {Hard: one("memory.available", "0")},
+		`evictionHard[memory.available]: "1e40" must be at most 2^63-1`:                                      {Hard: one("memory.available", "1e40")},
+		`evictionHard[memory.available]: "x" must be a quantity such as 100Mi or a percentage such as 10%`:   {Hard: one("memory.available", "x")},
+		`evictionHard[memory.available]: "101%" must be a percentage from 0% to 100%`:                        {Hard: one("memory.available", "101%")},
+		`evictionHard[memory.available]: "NaN%" must be a percentage from 0% to 100%`:                        {Hard: one("memory.available", "NaN%")},
+		`evictionSoft[memory.available]: evictionSoftGracePeriod has no entry for this signal`:               {Soft: one("memory.available", "1Mi")},
+		`evictionSoftGracePeriod[pid.available]: "0s" must be a duration greater than 0, such as 1m30s`:      {Soft: one("pid.available", "5"), SoftGrace: one("pid.available", "0s")},
+		`evictionSoftGracePeriod[memory.available]: "soon" must be a duration greater than 0, such as 1m30s`: {SoftGrace: one("memory.available", "soon")},
+		`evictionMinimumReclaim[nodefs.available]: "-5%" must be a percentage from 0% to 100%`:               {MinimumReclaim: one("nodefs.available", "-5%")},
+		`evictionMinimumReclaim[disk]: unknown signal`:                                                       {MinimumReclaim: one("disk", "5%")},
 	} {
 		_, err := s.Parse()
 		require.EqualError(t, err, "eviction: "+want)

@@ -47,7 +47,7 @@ func (m *Manager) begun() Times {
 	if m.cfg.TimesFile != "" {
 		before, err := ReadTimes(m.cfg.TimesFile)
 		if err != nil {
-			m.cfg.Logger.Warn("what is known of the last shutdown is not used", "err", err)
+			m.cfg.Logger.Warn("ignoring the times of the last shutdown", "err", err)
 		}
 		// An old shutdown without an end is another one.
 		limit := 2*Total(m.cfg.Periods) + flushTimeout
@@ -68,13 +68,13 @@ func (m *Manager) keep(t Times) {
 }
 
 func (m *Manager) endGroup(ctx context.Context, g Group) {
-	m.cfg.Logger.Info("pods end with the node", "priority", g.Priority, "pods", len(g.Pods), "grace", g.Grace)
+	m.cfg.Logger.Info("stopping pods for the node shutdown", "priority", g.Priority, "pods", len(g.Pods), "grace", g.Grace)
 	m.within(ctx, max(g.Grace, leastGrace), "Kill", func(ctx context.Context) error {
 		var all sync.WaitGroup
 		for _, pod := range g.Pods {
 			all.Go(func() {
 				if err := run.Guard("Kill", func() error { return m.cfg.Kill(ctx, pod, g.Seconds(pod)) }); err != nil {
-					m.cfg.Logger.Warn("pod did not end with the node", "pod", pod.Namespace+"/"+pod.Name, "podUID", pod.UID, "err", err, "stack", run.StackOf(err))
+					m.cfg.Logger.Warn("pod did not stop for the node shutdown", "pod", pod.Namespace+"/"+pod.Name, "podUID", pod.UID, "err", err, "stack", run.StackOf(err))
 				}
 			})
 		}

@@ -21,10 +21,10 @@ var (
 	// ErrAlreadyRun is returned by a second Run of one Manager.
 	ErrAlreadyRun = fields.AlreadyRun("shutdown")
 	// ErrDisconnected is logged when a Session was lost.
-	ErrDisconnected = errors.New("shutdown: the connection was lost")
+	ErrDisconnected = errors.New("shutdown: connection to the login manager lost")
 	// ErrDelayTooShort is wrapped by Connect's error if the Login's delay is too short and an
 	// operator must change its configuration.
-	ErrDelayTooShort = errors.New("shutdown: the machine does not wait for as long as the periods take")
+	ErrDelayTooShort = errors.New("shutdown: the machine's shutdown delay is shorter than the grace periods")
 
 	errCancelled = errors.New("the shutdown was cancelled")
 )
@@ -104,7 +104,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		}
 		if text := err.Error(); text != m.told {
 			m.told = text
-			m.cfg.Logger.Warn("a shutdown of the node is not noticed for now", "err", err)
+			m.cfg.Logger.Warn("cannot receive announcements of node shutdowns; retrying", "err", err)
 		}
 		pause := retryPeriod
 		if errors.Is(err, ErrDelayTooShort) {
@@ -161,7 +161,7 @@ func (m *Manager) turn(ctx context.Context, s Session, down bool) error {
 	}
 	m.stop(errCancelled)
 	if m.goingDown.Swap(false) {
-		m.cfg.Logger.Info("the shutdown of the node was cancelled")
+		m.cfg.Logger.Info("the node shutdown was cancelled")
 		m.changed(false)
 	}
 	lock, err := s.Lock(ctx)
@@ -183,7 +183,7 @@ func (m *Manager) begin(ctx context.Context) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	e := &ending{cancel: cancel, done: make(chan struct{})}
 	m.current = e
-	end := m.calls.Begin("end of the pods")
+	end := m.calls.Begin("stopping pods")
 	go func() {
 		defer end()
 		defer close(e.done)
@@ -209,7 +209,7 @@ func (m *Manager) unlock() {
 		return
 	}
 	if err := m.lock.Close(); err != nil {
-		m.cfg.Logger.Warn("the lock that delays shutdowns was not closed", "err", err)
+		m.cfg.Logger.Warn("cannot release the lock that delays shutdowns", "err", err)
 	}
 	m.lock = nil
 }
@@ -223,6 +223,6 @@ func (m *Manager) changed(down bool) {
 // guard runs a callback and logs its error or panic.
 func (m *Manager) guard(what string, f func() error) {
 	if err := run.Guard(what, f); err != nil {
-		m.cfg.Logger.Warn("shutdown of the node", "step", what, "err", err, "stack", run.StackOf(err))
+		m.cfg.Logger.Warn("node shutdown step failed", "step", what, "err", err, "stack", run.StackOf(err))
 	}
 }

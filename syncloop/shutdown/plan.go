@@ -48,7 +48,7 @@ func check(f *fields.Check, periods []Period) {
 	for i, p := range periods {
 		fields.Number(f, fmt.Sprintf("Periods[%d].Grace", i), &p.Grace, 0)
 		if seen[p.Priority] {
-			f.Refuse("Periods[%d].Priority occurs twice: %d", i, p.Priority)
+			f.Refuse("Periods[%d].Priority: %d occurs twice", i, p.Priority)
 		}
 		seen[p.Priority] = true
 	}

@@ -32,7 +32,7 @@ func ReadTimes(path string) (Times, error) {
 		err = json.Unmarshal(data, &t)
 	}
 	if err != nil {
-		return Times{}, fmt.Errorf("shutdown: times of the last one, %s: %w", path, err)
+		return Times{}, fmt.Errorf("shutdown: read %s: %w", path, err)
 	}
 	return t, nil
 }
@@ -44,7 +44,7 @@ func (t Times) Write(path string) error {
 		err = fs.WriteAtomic(path, data, 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("shutdown: times of this one, %s: %w", path, err)
+		return fmt.Errorf("shutdown: write %s: %w", path, err)
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func TestRefusedByName(t *testing.T) {
 			"kubeReserved[gpu]", "kube-reserved needs kubeReservedCgroup", `"bogus" is none of`, "reservedSystemCPUs: contradicts", "podPidsLimit: -2",
 		},
 		"evictionHard: {memory.available: '-1', disk: 1Gi}\nevictionSoft: {memory.available: 1Gi}\nevictionPressureTransitionPeriod: -1s\nevictionMaxPodGracePeriod: -1": {
-			"evictionHard[disk]: there is no such signal", "evictionHard[memory.available]", "evictionSoft[memory.available]", "evictionPressureTransitionPeriod: -1s", "evictionMaxPodGracePeriod: -1",
+			"evictionHard[disk]: unknown signal", "evictionHard[memory.available]", "evictionSoft[memory.available]", "evictionPressureTransitionPeriod: -1s", "evictionMaxPodGracePeriod: -1",
 		},
 
 		// Grace periods for a shutdown of the node.

@@ -38,7 +38,7 @@ func TestGuestPowersOff(t *testing.T) {
 	k.logs(t, "the shutdown is noticed", "the node is shutting down")
 	do(t, "systemctl", "mask", "--runtime", "poweroff.target")
 	defer do(t, "systemctl", "unmask", "--runtime", "poweroff.target")
-	k.logs(t, "logind goes on, and fails", "the shutdown of the node was cancelled")
+	k.logs(t, "logind goes on, and fails", "the node shutdown was cancelled")
 	c, err := k.container(t, pod)
 	require.NoError(t, err)
 	require.Equal(t, runtimeapi.ContainerState_CONTAINER_EXITED, c.State, "logind has waited for it")
