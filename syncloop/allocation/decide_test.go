@@ -140,8 +140,8 @@ func TestVerdictIsNew(t *testing.T) {
 
 func TestInvalidIsNamed(t *testing.T) {
 	for text, r := range map[string]v1.ResourceRequirements{
-		"container c: resources.requests[cpu]: -1 is negative":               with("-1", ""),
-		"container c: resources.requests[memory]: 100E is too much to count": with("", "100E"),
+		"container c: resources.requests[cpu]: -1 is negative":                              with("-1", ""),
+		"container c: resources.requests[memory]: 100E must be at most 9223372036854775807": with("", "100E"),
 	} {
 		_, all := verdicts(t, node(0), nil, asks(newPod("a", with("1", "1")), r))
 		require.Equal(t, text, all[0].Waiting.Message)

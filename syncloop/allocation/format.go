@@ -85,7 +85,7 @@ func strict(data []byte, into any) error {
 	case err == nil && len(bytes.TrimSpace(data[d.InputOffset():])) == 0:
 		return nil
 	case err == nil:
-		return fmt.Errorf("%w: something follows it", ErrCorrupt)
+		return fmt.Errorf("%w: data follows the JSON object", ErrCorrupt)
 	case strings.HasPrefix(err.Error(), "json: unknown field"): // encoding/json has no error type for it
 		return fmt.Errorf("%w: %w", ErrVersion, err)
 	default:

@@ -226,7 +226,7 @@ func (m *Manager) known(active []*v1.Pod) map[types.UID]Waiting {
 func (m *Manager) grant(v Verdict, trigger string) bool {
 	if err := m.keep(v.Pod.UID, Of(v.Pod)); err != nil {
 		m.again = true
-		m.cfg.Logger.Error("a resize cannot be granted now", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "podUID", v.Pod.UID, "err", err)
+		m.cfg.Logger.Error("cannot store a granted resize; retrying", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "podUID", v.Pod.UID, "err", err)
 		return false
 	}
 	if podfacts.IsStatic(v.Pod) {

@@ -44,7 +44,7 @@ func checkAmounts(field string, r v1.ResourceRequirements) error {
 			case q.Sign() < 0:
 				return fmt.Errorf("%s.%s[%s]: %s is negative", field, list.name, name, q.String())
 			case q.Cmp(most) > 0:
-				return fmt.Errorf("%s.%s[%s]: %s is too much to count", field, list.name, name, q.String())
+				return fmt.Errorf("%s.%s[%s]: %s must be at most %s", field, list.name, name, q.String(), most.String())
 			}
 		}
 	}

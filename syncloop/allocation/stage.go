@@ -28,7 +28,7 @@ func (s Stage) Prepare(_ context.Context, pod *v1.Pod) error {
 		s.store.hold(pod.UID, Of(pod))
 	}
 	if err := s.store.flush(); err != nil {
-		return fmt.Errorf("resources of pods: %w", err)
+		return fmt.Errorf("allocation: write store: %w", err)
 	}
 	return nil
 }

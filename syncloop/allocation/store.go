@@ -41,11 +41,11 @@ func Open(path string) (*Store, error) {
 		return s, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("resources of pods: %w", err)
+		return nil, fmt.Errorf("allocation: read store: %w", err)
 	}
 	entries, err := decode(data)
 	if err != nil {
-		return nil, fmt.Errorf("resources of pods: %s: %w; drain the node and delete the file before the next start", path, err)
+		return nil, fmt.Errorf("allocation: store %s: %w; drain the node and delete the file before the next start", path, err)
 	}
 	maps.Copy(s.entries, entries)
 	return s, nil
@@ -70,7 +70,7 @@ func (s *Store) Pods() int {
 // previous resources are kept. Concurrent calls share a write. Calls for one pod must not overlap.
 func (s *Store) Set(uid types.UID, r Resources) error {
 	if err := r.check(); err != nil {
-		return fmt.Errorf("resources of pod %s: %w", uid, err)
+		return fmt.Errorf("allocation: pod %s: %w", uid, err)
 	}
 	s.mu.Lock()
 	before, had := s.entries[uid]
@@ -90,7 +90,7 @@ func (s *Store) Set(uid types.UID, r Resources) error {
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("resources of pod %s: %w", uid, err)
+		return fmt.Errorf("allocation: pod %s: %w", uid, err)
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ func readable(manifest []byte) ([]byte, error) {
 	case n == 0:
 		return nil, errEmpty
 	case n > 1:
-		return nil, fmt.Errorf("the manifest holds %d YAML documents: write one pod per file", n)
+		return nil, fmt.Errorf("the manifest has %d YAML documents: write one pod per file", n)
 	}
 	return manifest, checkSize(manifest)
 }
@@ -113,7 +113,7 @@ func parse(manifest []byte) (*v1.Pod, error) {
 // aboutMerge adds an explanation to the error of a repeated field if the manifest has a merge key.
 func aboutMerge(manifest []byte, err error) error {
 	if bytes.Contains(manifest, []byte("<<")) && strings.Contains(err.Error(), "already set in map") {
-		return fmt.Errorf("%w: a merge key (<<) must not bring a field that is set beside it", err)
+		return fmt.Errorf("%w: a merge key (<<) must not repeat a field of the same object", err)
 	}
 	return err
 }
@@ -130,7 +130,7 @@ func checkKind(manifest []byte, want string) error {
 	}
 	fields, ok := root.(map[string]any)
 	if !ok {
-		return errors.New("the manifest is not an object with the fields of a Pod")
+		return errors.New("the manifest must be an object with the fields of a Pod")
 	}
 	return checkType(fields, want)
 }

@@ -69,7 +69,7 @@ func splitList(manifest []byte) (items []json.RawMessage, isList bool, err error
 		return nil, true, errors.New("items: Required value")
 	}
 	if err := json.Unmarshal(fields["items"], &items); err != nil {
-		return nil, true, errors.New("items: is not a list")
+		return nil, true, errors.New("items: must be a list")
 	}
 	return items, true, nil
 }
@@ -77,7 +77,7 @@ func splitList(manifest []byte) (items []json.RawMessage, isList bool, err error
 func (d Decoder) decodeItem(item json.RawMessage, origin string) (*v1.Pod, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(item, &fields); err != nil || fields == nil {
-		return nil, errors.New("is not an object with the fields of a Pod")
+		return nil, errors.New("must be an object with the fields of a Pod")
 	}
 	for name, value := range map[string]string{"kind": `"Pod"`, "apiVersion": `"v1"`} {
 		if _, set := fields[name]; !set {

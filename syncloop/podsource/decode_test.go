@@ -108,8 +108,8 @@ func TestDecodeRefuses(t *testing.T) {
 		"binary":              {"\x7fELF\x00\x01", "not text"},
 		"not UTF-8":           {"\xff\xfe\x41", "not text"},
 		"not YAML":            {"a: [1,\nb: {", "yaml"},
-		"a scalar":            {"hello", "not an object"},
-		"a list":              {"- a\n- b", "not an object"},
+		"a scalar":            {"hello", "must be an object"},
+		"a list":              {"- a\n- b", "must be an object"},
 		"two pods":            {web + "---\n" + web, "2 YAML documents"},
 		"no kind":             {"apiVersion: v1\nmetadata: {}", "kind: Required"},
 		"deployment":          {"apiVersion: apps/v1\nkind: Deployment\nspec: {replicas: 1}", "kind: Unsupported value: \"Deployment\""},
@@ -120,7 +120,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"wrong type":          {container("ports: none"), "ports"},
 		"bad quantity":        {container("resources: {limits: {cpu: fast}}"), "spec.containers[0].resources.limits[cpu]"},
 		"negative quantity":   {container("resources: {limits: {cpu: -1}}"), "spec.containers[0].resources.limits[cpu]"},
-		"infinite quantity":   {container("resources: {limits: {cpu: .inf}}"), "spec.containers[0].resources.limits.cpu: a number that is not finite"},
+		"infinite quantity":   {container("resources: {limits: {cpu: .inf}}"), "spec.containers[0].resources.limits.cpu: must be a finite number"},
 		"quantity of truth":   {container("resources: {limits: {cpu: true}}"), "spec.containers[0].resources.limits[cpu]"},
 		"endless quantity":    {container("resources: {limits: {cpu: 1e2000000000}, requests: {cpu: 1}}"), "spec.containers[0].resources.limits[cpu]: Invalid value: \"1e2000000000\": must be at most 9223372036854775"},
 		"long way to parse":   {container("resources: {limits: {cpu: 10000000000000000000e2000000000}}"), "spec.containers[0].resources.limits[cpu]"},
@@ -180,7 +180,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"mount twice":         {spec("volumes: [{name: v, hostPath: {path: /x}}]") + indent("volumeMounts: [{name: v, mountPath: /v}, {name: v, mountPath: /v/}]", 4), "spec.containers[0].volumeMounts[1].mountPath: Duplicate"},
 		"mount with colon":    {spec("volumes: [{name: v, hostPath: {path: /x}}]") + indent("volumeMounts: [{name: v, mountPath: \"/v:ro\"}]", 4), "spec.containers[0].volumeMounts[0].mountPath: Invalid"},
 		"message path":        {container("terminationMessagePath: /dev/../etc/x"), "spec.containers[0].terminationMessagePath: Invalid"},
-		"node name":           {spec("nodeName: other"), `spec.nodeName: Invalid value: "other": must be "Node-1", this node, or empty`},
+		"node name":           {spec("nodeName: other"), `spec.nodeName: Invalid value: "other": must be empty or the name of this node, "Node-1"`},
 		"annotations":         {meta("name: a\nannotations: {a: " + strings.Repeat("x", 128<<10) + ", b: " + strings.Repeat("x", 128<<10) + "}"), "metadata.annotations: Too long: may not be more than 262144 bytes"},
 		"labels":              {meta("name: a\nlabels:\n" + manyLabels.String()), "metadata.labels: Too long: may not be more than 262144 bytes"},
 		"host alias":          {spec("hostAliases: [{ip: 1.2.3.4, hostnames: [a, \"b\\n6.6.6.6 c\"]}]"), "spec.hostAliases[0].hostnames[1]: Invalid"},
@@ -251,7 +251,7 @@ func TestDecodeMergeKeys(t *testing.T) {
 	require.Equal(t, "1", pod.Spec.Containers[1].Resources.Limits.Cpu().String())
 	_, err = testDecoder().Decode([]byte(merging("limits: {cpu: 2}")), "")
 	require.ErrorContains(t, err, `"limits" already set in map`)
-	require.ErrorContains(t, err, "a merge key (<<) must not bring a field that is set beside it")
+	require.ErrorContains(t, err, "a merge key (<<) must not repeat a field of the same object")
 	_, err = testDecoder().DecodeAll([]byte("kind: PodList\napiVersion: v1\nmetadata: &m {a: b}\nitems: [{<<: *m, a: c}]"), "")
 	require.ErrorContains(t, err, "merge key")
 }

@@ -267,7 +267,7 @@ func (f *FileSource) dropLost(s snapshot, v outcome) {
 
 func (f *FileSource) storeFailed(err error) {
 	if err != nil {
-		f.cfg.Logger.Warn("cannot store the good versions of manifests", "err", err)
+		f.cfg.Logger.Warn("cannot store the last good versions of manifests", "err", err)
 	}
 }
 
@@ -293,7 +293,7 @@ func (f *FileSource) report(problems []Problem) {
 	}
 	for _, b := range before {
 		if !slices.ContainsFunc(problems, func(p Problem) bool { return p.Path == b.Path }) {
-			f.cfg.Logger.Info("manifest is no longer a problem", "path", b.Path)
+			f.cfg.Logger.Info("manifest problem resolved", "path", b.Path)
 		}
 	}
 }

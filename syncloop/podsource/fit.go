@@ -160,7 +160,7 @@ func (c *checker) quantity(value any, at *field.Path) {
 	}
 	switch {
 	case !ok || err != nil:
-		refuse("is not a quantity such as 100m or 64Mi")
+		refuse("must be a quantity such as 100m or 64Mi")
 	case q.Sign() < 0:
 		refuse("must not be negative")
 	case q.Cmp(*most) > 0:
@@ -178,7 +178,7 @@ func notFinite(manifest []byte) error {
 		return nil
 	}
 	if at := findNotFinite(&root, nil); at != nil {
-		return fmt.Errorf("%s: a number that is not finite", at)
+		return fmt.Errorf("%s: must be a finite number", at)
 	}
 	return nil
 }

@@ -153,7 +153,7 @@ func (l *history) apply(s snapshot, busy func(path string, modTime time.Time) ti
 	v := outcome{known: !s.unknown}
 	held := l.holds(s, now)
 	if held {
-		v.known, s.problem = false, fmt.Sprintf("has vanished: its pods go on for %s", l.hold)
+		v.known, s.problem = false, fmt.Sprintf("is missing: its pods continue for %s", l.hold)
 	}
 	if v.known {
 		l.takeFiles(s, busy, now, &v)
@@ -161,7 +161,7 @@ func (l *history) apply(s snapshot, busy func(path string, modTime time.Time) ti
 		v.wait(retry)
 	}
 	if v.replaced {
-		s.problem = fmt.Sprintf("is another folder, or a file, than before: the pods of what is missing go on for %s", l.hold)
+		s.problem = fmt.Sprintf("was replaced by another folder or file: pods of missing manifests continue for %s", l.hold)
 	}
 	l.trouble.set(s.problem, now)
 	l.trouble.silent = s.unknown

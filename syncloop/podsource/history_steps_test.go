@@ -58,7 +58,7 @@ func describe(v outcome) string {
 // S6, S7: the last good version of each manifest is used, and a copy does not take a pod over.
 func TestHistory(t *testing.T) {
 	const s, settle, hold = time.Second, testSettle, testHold
-	const another = "is another folder, or a file, than before: the pods of what is missing go on for 20s"
+	const another = "was replaced by another folder or file: pods of missing manifests continue for 20s"
 	kept := func(path string) func(*history) {
 		return func(l *history) { l.kept = func(p string) bool { return p == path } }
 	}
@@ -121,20 +121,20 @@ func TestHistory(t *testing.T) {
 			{0, folder{"m": "x 1"}, "x 1 +m", 0},
 			{s, folder{"a": "x 2", "m": "x 1", "b": "y 1"}, "x 1", settle},
 			{time.Minute, folder{"a": "x 2", "m": "x 1", "b": "y 1"},
-				"x 1 !a: metadata.name: pod ns/x is defined by m already !b: metadata.uid: 1 is the UID of pod ns/x, defined by m, already", 0},
-			{2 * time.Minute, folder{"a": "x 2", "m": "x 3", "b": "y 1"}, "y 1, x 3 +b +m !a: metadata.name: pod ns/x is defined by m already", 0},
-			{3 * time.Minute, folder{"a": "x 2"}, "y 1, x 3 !a: metadata.name: pod ns/x is defined by m already", settle},
+				"x 1 !a: metadata.name: pod ns/x is already defined by m !b: metadata.uid: 1 is already the UID of pod ns/x, defined by m", 0},
+			{2 * time.Minute, folder{"a": "x 2", "m": "x 3", "b": "y 1"}, "y 1, x 3 +b +m !a: metadata.name: pod ns/x is already defined by m", 0},
+			{3 * time.Minute, folder{"a": "x 2"}, "y 1, x 3 !a: metadata.name: pod ns/x is already defined by m", settle},
 			{4 * time.Minute, folder{"a": "x 2"}, "x 2 +a lost", 0},
 		}},
 		"edited into another's name": {nil, []step{
 			{0, folder{"a": "x 1", "m": "y 2"}, "x 1, y 2 +a +m", 0},
 			{time.Minute, folder{"a": "y 3", "m": "y 2"}, "y 2", settle},
-			{2 * time.Minute, folder{"a": "y 3", "m": "y 2"}, "y 2 !a: metadata.name: pod ns/y is defined by m already", 0},
+			{2 * time.Minute, folder{"a": "y 3", "m": "y 2"}, "y 2 !a: metadata.name: pod ns/y is already defined by m", 0},
 		}},
 		"edited into another's UID": {nil, []step{
 			{0, folder{"a": "x 1", "m": "y 2"}, "x 1, y 2 +a +m", 0},
 			{time.Minute, folder{"a": "x 2", "m": "y 2"}, "y 2", settle},
-			{2 * time.Minute, folder{"a": "x 2", "m": "y 2"}, "y 2 !a: metadata.uid: 2 is the UID of pod ns/y, defined by m, already", 0},
+			{2 * time.Minute, folder{"a": "x 2", "m": "y 2"}, "y 2 !a: metadata.uid: 2 is already the UID of pod ns/y, defined by m", 0},
 		}},
 		"a new version of the manifest that has the pod goes before one known since before a restart": {kept("kept"), []step{
 			{0, folder{"kept": "y 1", "m": "x 2"}, "y 1, x 2 +kept +m", 0},
@@ -146,7 +146,7 @@ func TestHistory(t *testing.T) {
 		}},
 		"after a restart the manifest that had the pod has it again": {kept("m"), []step{
 			{0, folder{"a": "x 2", "m": "x 1"}, "x 1 +m", settle},
-			{s, folder{"a": "x 2"}, "x 1 !a: metadata.name: pod ns/x is defined by m already", settle},
+			{s, folder{"a": "x 2"}, "x 1 !a: metadata.name: pod ns/x is already defined by m", settle},
 			{time.Minute, folder{"a": "x 2"}, "x 2 +a lost", 0},
 		}},
 		"a manifest that is broken from the start has the version of an earlier process": {func(l *history) {
@@ -161,8 +161,8 @@ func TestHistory(t *testing.T) {
 			{0, nil, "", settle},
 			{s, folder{"/m/a": "a 1", "/m/b": "b 2"}, "a 1, b 2 +/m/a +/m/b", 0},
 			{2 * s, nil, "unknown a 1, b 2", settle},
-			{3 * s, nil, "unknown a 1, b 2 !: has vanished: its pods go on for 20s (kept)", retry},
-			{s + hold, nil, "unknown a 1, b 2 !: has vanished: its pods go on for 20s (kept)", retry},
+			{3 * s, nil, "unknown a 1, b 2 !: is missing: its pods continue for 20s (kept)", retry},
+			{s + hold, nil, "unknown a 1, b 2 !: is missing: its pods continue for 20s (kept)", retry},
 			{s + hold + 1, folder{"/m/a": "a 1"}, "a 1, b 2", settle},
 			{s + hold + 1 + settle, folder{"/m/a": "a 1"}, "a 1 lost", 0},
 		}},
@@ -210,7 +210,7 @@ func TestHistory(t *testing.T) {
 		}},
 		"a file that does not answer, whose pod is another manifest's": {nil, []step{
 			{0, folder{"a": "x 1", "b": "x 2"}, "x 1 +a", settle},
-			{time.Minute, folder{"a": "x 1", "b": "x 2"}, "x 1 !b: metadata.name: pod ns/x is defined by a already", 0},
+			{time.Minute, folder{"a": "x 1", "b": "x 2"}, "x 1 !b: metadata.name: pod ns/x is already defined by a", 0},
 			{2 * time.Minute, folder{"a": "x 1", "b": "..."}, "x 1 !b: " + fs.Silence + " (no answer)", retry},
 		}},
 		"a path that was a file": {nil, []step{

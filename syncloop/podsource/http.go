@@ -87,7 +87,7 @@ func NewHTTPSource(cfg HTTPConfig) (*HTTPSource, error) {
 		return nil, fmt.Errorf("podsource: HTTPConfig.URL: %w", withoutURL(err))
 	}
 	if (where.Scheme != "http" && where.Scheme != "https") || where.Host == "" {
-		return nil, fmt.Errorf("podsource: HTTPConfig.URL: %q is no http or https address", where.Redacted())
+		return nil, fmt.Errorf("podsource: HTTPConfig.URL: %q must be an http or https URL", where.Redacted())
 	}
 	cfg.Header = cfg.Header.Clone()
 	cfg.Decoder.EvictedByTaints = true
@@ -161,7 +161,7 @@ func (h *HTTPSource) poll(ctx context.Context, client *http.Client, emit func(sy
 }
 
 func (h *HTTPSource) get(ctx context.Context, client *http.Client) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, fmt.Errorf("no complete answer within %s", requestTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, fmt.Errorf("no complete reply within %s", requestTimeout))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.cfg.URL, http.NoBody)
 	if err != nil {
@@ -178,14 +178,14 @@ func (h *HTTPSource) get(ctx context.Context, client *http.Client) ([]byte, erro
 	}
 	defer func() { _ = resp.Body.Close() }() // a failed Close of a body that is only read is harmless
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the server answers %s", resp.Status)
+		return nil, fmt.Errorf("the server returned %s", resp.Status)
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxSize+1))
 	switch {
 	case err != nil:
-		return nil, failed(ctx, fmt.Errorf("reading the answer: %w", err))
+		return nil, failed(ctx, fmt.Errorf("reading the reply: %w", err))
 	case len(body) > maxSize:
-		return nil, fmt.Errorf("the answer has more bytes than the limit of %d", maxSize)
+		return nil, fmt.Errorf("the reply has more than %d bytes", maxSize)
 	}
 	return body, nil
 }

@@ -95,15 +95,15 @@ func TestHTTPSourceProblems(t *testing.T) {
 		want   string
 	}{
 		"no server":     {func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") }, "connection refused"},
-		"no answer":     {hang, "no complete answer within 10s"},
-		"a slow answer": {func(r *http.Request) (*http.Response, error) { return endless(r, 0) }, "no complete answer within 10s"},
-		"too much":      {func(r *http.Request) (*http.Response, error) { return endless(r, maxSize+1) }, "more bytes than the limit of 10485760"},
+		"no answer":     {hang, "no complete reply within 10s"},
+		"a slow answer": {func(r *http.Request) (*http.Response, error) { return endless(r, 0) }, "no complete reply within 10s"},
+		"too much":      {func(r *http.Request) (*http.Response, error) { return endless(r, maxSize+1) }, "more than 10485760 bytes"},
 		"cut off": {func(*http.Request) (*http.Response, error) {
 			resp, _ := answerOf(200, "")
 			resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("kind"), failing{}))
 			return resp, nil
 		}, "unexpected EOF"},
-		"no content": {func(*http.Request) (*http.Response, error) { return answerOf(204, "") }, "the server answers No Content"},
+		"no content": {func(*http.Request) (*http.Response, error) { return answerOf(204, "") }, "the server returned No Content"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -161,15 +161,15 @@ func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 func TestNewHTTPSourceRefuses(t *testing.T) {
 	good := HTTPConfig{URL: "https://server/x", Merger: newMerger(t, MergerConfig{}).Merger, Decoder: testDecoder()}
 	for want, edit := range map[string]func(*HTTPConfig){
-		"URL is required":                         func(c *HTTPConfig) { c.URL = "" },
-		"Merger is required":                      func(c *HTTPConfig) { c.Merger = nil },
-		"NodeName is required":                    func(c *HTTPConfig) { c.Decoder.NodeName = "" },
-		"Period is negative":                      func(c *HTTPConfig) { c.Period = -1 },
-		`"ftp://a" is no http or https address`:   func(c *HTTPConfig) { c.URL = "ftp://a" },
-		`"server" is no http or https address`:    func(c *HTTPConfig) { c.URL = "server" },
-		`"http:///x" is no http or https address`: func(c *HTTPConfig) { c.URL = "http:///x" },
-		"HTTPConfig.URL":                          func(c *HTTPConfig) { c.URL = "http://a b:secret@c" },
-		"u:xxxxx@h":                               func(c *HTTPConfig) { c.URL = "ftp://u:secret@h" },
+		"URL is required":                          func(c *HTTPConfig) { c.URL = "" },
+		"Merger is required":                       func(c *HTTPConfig) { c.Merger = nil },
+		"NodeName is required":                     func(c *HTTPConfig) { c.Decoder.NodeName = "" },
+		"Period is negative":                       func(c *HTTPConfig) { c.Period = -1 },
+		`"ftp://a" must be an http or https URL`:   func(c *HTTPConfig) { c.URL = "ftp://a" },
+		`"server" must be an http or https URL`:    func(c *HTTPConfig) { c.URL = "server" },
+		`"http:///x" must be an http or https URL`: func(c *HTTPConfig) { c.URL = "http:///x" },
+		"HTTPConfig.URL":                           func(c *HTTPConfig) { c.URL = "http://a b:secret@c" },
+		"u:xxxxx@h":                                func(c *HTTPConfig) { c.URL = "ftp://u:secret@h" },
 	} {
 		cfg := good
 		edit(&cfg)
@@ -222,9 +222,9 @@ items:
 	const head = "apiVersion: v1\nkind: PodList\n"
 	for manifest, want := range map[string]string{
 		head:                                    "items: Required",
-		head + "items: 7":                       "items: is not a list",
-		head + "items: [7]":                     "items[0]: is not an object",
-		head + "items: [null]":                  "items[0]: is not an object",
+		head + "items: 7":                       "items: must be a list",
+		head + "items: [7]":                     "items[0]: must be an object",
+		head + "items: [null]":                  "items[0]: must be an object",
 		head + "items: []\nitems: []":           `"items" already set`,
 		head + "items: []\nmore: x":             `unknown field "more"`,
 		head + "Items: []":                      `unknown field "Items"`,
@@ -316,17 +316,17 @@ func TestHTTPSourceReplies(t *testing.T) {
 		want    []string
 		problem string
 	}{
-		{500, "", nil, "the server answers Internal Server Error"},
-		{200, "", []string{"ADD"}, "the answer is empty: there are no pods"},
+		{500, "", nil, "the server returned Internal Server Error"},
+		{200, "", []string{"ADD"}, "the reply is empty: the source has no pods"},
 		{200, list("x", "b"), []string{"ADD a-node-1/u1 b-node-1/u2"}, ""},
 		{200, list("x", "b"), nil, ""},
-		{200, "", []string{"REMOVE a-node-1/u1 b-node-1/u2"}, "the answer is empty: there are no pods"},
+		{200, "", []string{"REMOVE a-node-1/u1 b-node-1/u2"}, "the reply is empty: the source has no pods"},
 		{200, list("x", "b"), []string{"ADD a-node-1/u1 b-node-1/u2"}, ""},
-		{500, "", nil, "the server answers Internal Server Error"},
+		{500, "", nil, "the server returned Internal Server Error"},
 		{200, list("z", "B"), nil, "items[1]: metadata.name: Invalid"},
-		{200, "<html>hello</html>", nil, "not an object"},
+		{200, "<html>hello</html>", nil, "must be an object"},
 		{200, "kind: Service", nil, "kind: Unsupported value"},
-		{404, "no such page", nil, "the server answers Not Found"},
+		{404, "no such page", nil, "the server returned Not Found"},
 		{200, list("z", "b"), []string{"UPDATE a-node-1/u1"}, ""},
 		{200, `{"kind":"PodList","apiVersion":"v1","items":[]}`, []string{"REMOVE a-node-1/u1 b-node-1/u2"}, ""},
 	}

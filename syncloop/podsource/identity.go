@@ -40,10 +40,10 @@ func newClaims(pods int) claims {
 func (c claims) add(pod *v1.Pod, origin string) (refusal string) {
 	id := identityOf(pod)
 	if first, taken := c.names[id.name]; taken {
-		return fmt.Sprintf("metadata.name: pod %s/%s is defined by %s already", pod.Namespace, pod.Name, first.origin)
+		return fmt.Sprintf("metadata.name: pod %s/%s is already defined by %s", pod.Namespace, pod.Name, first.origin)
 	}
 	if first, taken := c.uids[id.uid]; taken {
-		return fmt.Sprintf("metadata.uid: %s is the UID of pod %s/%s, defined by %s, already", pod.UID, first.pod.Namespace, first.pod.Name, first.origin)
+		return fmt.Sprintf("metadata.uid: %s is already the UID of pod %s/%s, defined by %s", pod.UID, first.pod.Namespace, first.pod.Name, first.origin)
 	}
 	c.names[id.name], c.uids[id.uid] = claim{pod, origin}, claim{pod, origin}
 	return ""

@@ -212,9 +212,9 @@ func byUID(pods []*v1.Pod) map[types.UID]*v1.Pod {
 
 func (m *Merger) warn(source string, refused []leftOut) {
 	for _, r := range refused {
-		m.cfg.Logger.Warn("pod left out", "source", source, "pod", r.pod.Namespace+"/"+r.pod.Name, "podUID", r.pod.UID, "reason", r.message)
+		m.cfg.Logger.Warn("pod ignored", "source", source, "pod", r.pod.Namespace+"/"+r.pod.Name, "podUID", r.pod.UID, "reason", r.message)
 		ref := v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: r.pod.Namespace, Name: r.pod.Name, UID: r.pod.UID}
-		m.cfg.Event(ref, v1.EventTypeWarning, "FailedValidation", fmt.Sprintf("pod from %s left out: %s", source, r.message))
+		m.cfg.Event(ref, v1.EventTypeWarning, "FailedValidation", fmt.Sprintf("pod from %s ignored: %s", source, r.message))
 	}
 }
 

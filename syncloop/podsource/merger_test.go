@@ -161,8 +161,8 @@ func TestMergerLeavesOut(t *testing.T) {
 	}
 	require.Equal(t, []string{"ADD a/1 d/3"}, trace(m.Changes("api")))
 	require.Equal(t, []string{
-		"Warning FailedValidation a pod from api left out: metadata.name: pod ns/a is defined by an earlier pod of the set already",
-		"Warning FailedValidation b pod from api left out: metadata.uid: 1 is the UID of pod ns/a, defined by an earlier pod of the set, already",
+		"Warning FailedValidation a pod from api ignored: metadata.name: pod ns/a is already defined by an earlier pod of the set",
+		"Warning FailedValidation b pod from api ignored: metadata.uid: 1 is already the UID of pod ns/a, defined by an earlier pod of the set",
 	}, events)
 	require.NoError(t, m.Set("other", set[1:2]))
 	require.Equal(t, []string{"ADD a/2"}, trace(m.Changes("other")))

@@ -17,7 +17,7 @@ type page struct {
 	pods int
 }
 
-var errEmptyReply = errors.New("the answer is empty: there are no pods")
+var errEmptyReply = errors.New("the reply is empty: the source has no pods")
 
 // take applies the body of a good reply and returns the set if it has changed. An empty body means
 // that there are no pods. It is an error too, because it is rarely intended.

@@ -34,7 +34,7 @@ func checkSize(manifest []byte) error {
 	}
 	e := expansion{sizes: map[*yaml.Node]int{}}
 	if e.size(&root) > maxExpanded {
-		return fmt.Errorf("the manifest has more than %d bytes once its aliases (*) are replaced", maxExpanded)
+		return fmt.Errorf("the manifest has more than %d bytes with expanded aliases (*)", maxExpanded)
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func (c *checker) checkMeta(d Decoder) {
 		c.invalid(meta.Child("namespace"), pod.Namespace, validation.IsDNS1123Label(pod.Namespace)...)
 	}
 	if pod.UID != "" && !safeUID.MatchString(string(pod.UID)) {
-		c.invalid(meta.Child("uid"), pod.UID, "must be at most 128 letters, digits, '-', '_' and '.', without any of the last three at either end")
+		c.invalid(meta.Child("uid"), pod.UID, "must be at most 128 letters, digits, '-', '_' and '.', with a letter or digit at both ends")
 	}
 	if pod.DeletionTimestamp != nil {
 		c.add(field.Forbidden(meta.Child("deletionTimestamp"), "delete the manifest to delete the pod"))
@@ -83,10 +83,10 @@ func (c *checker) checkMeta(d Decoder) {
 	c.atLeast(meta.Child("deletionGracePeriodSeconds"), pod.DeletionGracePeriodSeconds, 0)
 	c.atLeast(meta.Child("generation"), &pod.Generation, 0)
 	if podfacts.IsMirror(pod) {
-		c.add(field.Forbidden(meta.Child("annotations").Key(podfacts.ConfigMirror), "a mirror pod cannot be a manifest"))
+		c.add(field.Forbidden(meta.Child("annotations").Key(podfacts.ConfigMirror), "a manifest must not define a mirror pod"))
 	}
 	if node := pod.Spec.NodeName; node != "" && !strings.EqualFold(node, d.NodeName) {
-		c.invalid(field.NewPath("spec", "nodeName"), node, fmt.Sprintf("must be %q, this node, or empty", d.NodeName))
+		c.invalid(field.NewPath("spec", "nodeName"), node, fmt.Sprintf("must be empty or the name of this node, %q", d.NodeName))
 	}
 	c.checkLabels(meta)
 }

@@ -25,7 +25,7 @@ func (c *checker) checkVolumes(supported []string) {
 		unique(c, names, vol.Name, at.Child("name"), vol.Name)
 		kinds := setFields(&vol.VolumeSource)
 		if len(kinds) > 1 {
-			c.add(field.Forbidden(at.Child(kinds[1]), "the volume is a "+kinds[0]+" already"))
+			c.add(field.Forbidden(at.Child(kinds[1]), "cannot be combined with "+kinds[0]))
 		}
 		for _, kind := range kinds {
 			if !slices.Contains(supported, kind) {
@@ -64,7 +64,7 @@ func (c *checker) volume(vol *v1.VolumeSource, at *field.Path) {
 			c.projection(at.Child("sources").Index(i), &s.Sources[i])
 		}
 		for _, clash := range podfacts.Clashes(s.Sources) {
-			c.invalid(at.Child(clash.Field), clash.Path, "must not be that of "+at.Child(clash.First).String()+", too")
+			c.invalid(at.Child(clash.Field), clash.Path, "must differ from "+at.Child(clash.First).String())
 		}
 	}
 	if s := vol.NFS; s != nil {
@@ -121,9 +121,9 @@ func (c *checker) projection(at *field.Path, s *v1.VolumeProjection) {
 	kinds := setFields(s)
 	switch {
 	case len(kinds) == 0:
-		c.add(field.Required(at, "one source"))
+		c.add(field.Required(at, "set one source"))
 	case len(kinds) > 1:
-		c.add(field.Forbidden(at.Child(kinds[1]), "the source is a "+kinds[0]+" already"))
+		c.add(field.Forbidden(at.Child(kinds[1]), "cannot be combined with "+kinds[0]))
 	}
 	if s := s.ConfigMap; s != nil {
 		c.object(at.Child("configMap"), "name", s.Name, s.Items)
@@ -150,11 +150,11 @@ func (c *checker) bundle(at *field.Path, s *v1.ClusterTrustBundleProjection) {
 	c.path(at.Child("path"), s.Path)
 	switch {
 	case s.Name != nil && s.SignerName != nil:
-		c.add(field.Forbidden(at.Child("signerName"), "the bundle is named already"))
+		c.add(field.Forbidden(at.Child("signerName"), "cannot be combined with name"))
 	case s.Name != nil:
 		c.required(at.Child("name"), *s.Name)
 	case s.SignerName == nil || *s.SignerName == "":
-		c.add(field.Required(at.Child("name"), "or signerName"))
+		c.add(field.Required(at.Child("name"), "set name or signerName"))
 	}
 }
 
@@ -165,7 +165,7 @@ func (c *checker) downward(at *field.Path, items []v1.DownwardAPIVolumeFile) {
 		c.path(at.Child("path"), item.Path)
 		c.mode(at.Child("mode"), item.Mode)
 		if (item.FieldRef == nil) == (item.ResourceFieldRef == nil) {
-			c.add(field.Required(at.Child("fieldRef"), "or resourceFieldRef, and not both"))
+			c.add(field.Required(at.Child("fieldRef"), "set either fieldRef or resourceFieldRef"))
 			continue
 		}
 		if ref := item.FieldRef; ref != nil {
@@ -213,6 +213,6 @@ func (c *checker) path(at *field.Path, value string) {
 
 func (c *checker) mode(at *field.Path, mode *int32) {
 	if mode != nil && (*mode < 0 || *mode > 0o777) {
-		c.invalid(at, *mode, fmt.Sprintf("must be from 0 to 0777, which is %d", 0o777))
+		c.invalid(at, *mode, fmt.Sprintf("must be from 0 to %d (octal 0777)", 0o777))
 	}
 }

@@ -52,7 +52,7 @@ func TestDecodeRefusesVolumes(t *testing.T) {
 		"downwardAPI: {items: [{path: a, fieldRef: {fieldPath: spec.nodeName}}]}":                    "downwardAPI.items[0].fieldRef.fieldPath: Invalid value: \"spec.nodeName\": must be a field of the metadata",
 		"downwardAPI: {items: [{path: a, fieldRef: {fieldPath: metadata.x}}]}":                       "downwardAPI.items[0].fieldRef.fieldPath: Invalid value: \"metadata.x\": unsupported",
 		"downwardAPI: {items: [{path: a, resourceFieldRef: {resource: limits.cpu}}]}":                "downwardAPI.items[0].resourceFieldRef: Invalid value: \"limits.cpu\": container \"\" not found",
-		"projected: {sources: [{secret: {name: a, items: [{key: k, path: p}, {key: l, path: p}]}}]}": "projected.sources[0].secret.items[1].path: Invalid value: \"p\": must not be that of spec.volumes[0].projected.sources[0].secret.items[0].path, too",
+		"projected: {sources: [{secret: {name: a, items: [{key: k, path: p}, {key: l, path: p}]}}]}": "projected.sources[0].secret.items[1].path: Invalid value: \"p\": must differ from spec.volumes[0].projected.sources[0].secret.items[0].path",
 		"projected: {sources: [{}]}":                                                                 "projected.sources[0]: Required",
 		"projected: {sources: [{secret: {name: a}, configMap: {name: b}}]}":                          "projected.sources[0].configMap: Forbidden",
 		"projected: {sources: [{configMap: {}}]}":                                                    "projected.sources[0].configMap.name: Required",
@@ -134,7 +134,7 @@ func TestDecodeRefusesWhatExpands(t *testing.T) {
 				_, err = d.Decode([]byte(manifest), "file:/m/x.yaml")
 				_, listErr = d.DecodeAll([]byte(manifest), "url:http://server/pods")
 			})
-			require.EqualError(t, err, "the manifest has more than 10485760 bytes once its aliases (*) are replaced")
+			require.EqualError(t, err, "the manifest has more than 10485760 bytes with expanded aliases (*)")
 			require.Equal(t, err, listErr)
 			require.Less(t, took, uint64(200<<20))
 		})
