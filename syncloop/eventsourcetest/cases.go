@@ -14,22 +14,22 @@ var sourceCases = []struct {
 	name string
 	play func(s *fixture)
 }{
-	{"Run blocks until it is stopped, and can follow Run", playBlocks},
-	{"Run returns when it was stopped before it began", playStoppedBefore},
-	{"Run joins all that it started", playJoins},
-	{"what becomes dirty is reported", playReports},
-	{"what becomes dirty before Run or between two is reported", playReportsEarlier},
-	{"a burst loses nothing", playBurst},
-	{"who has nothing to say is quiet", playQuiet},
-	{"a failure ends Run, and the next one goes on", playFails},
-	{"a natural end is no error", playEnds},
+	{"Run blocks until its context is done and can be called again", playBlocks},
+	{"Run returns if its context is done before the call", playStoppedBefore},
+	{"Run waits for its goroutines", playJoins},
+	{"a change emits an event", playReports},
+	{"a change between two runs emits an event in the next run", playReportsEarlier},
+	{"a burst of changes loses no event", playBurst},
+	{"a source without changes emits few events", playQuiet},
+	{"Run returns the error of a failure and can be called again", playFails},
+	{"Run returns nil at the end of the source", playEnds},
 }
 
 func playBlocks(s *fixture) {
 	for range 3 {
 		r := s.start()
 		if run.Wait(r.done, s.settle) {
-			s.Fatalf("Run returned (%v) although nobody stopped it", r.err)
+			s.Fatalf("Run returned before its context was done: %v", r.err)
 		}
 		r.stop()
 	}
@@ -96,20 +96,20 @@ func playQuiet(s *fixture) {
 	n := len(r.since(0))
 	time.Sleep(s.settle)
 	if more, most := len(r.since(n)), 10+int(10*s.settle/time.Second); more > most {
-		s.Errorf("%d events within %s although nothing has happened", more, s.settle)
+		s.Errorf("%d events within %s without a change", more, s.settle)
 	}
 	r.stop()
 }
 
 func playFails(s *fixture) {
 	if s.subject.Fail == nil {
-		s.Skip("the source does not fail")
+		s.Skip("Subject.Fail is not set")
 	}
 	for range 3 {
 		r := s.start()
 		s.subject.Fail()
 		if err := r.join(); err == nil {
-			s.Fatal("Run returned nil, which means that there is nothing more to say, when it had failed")
+			s.Fatal("Run returned nil after a failure, which means the end of the source")
 		}
 	}
 	if s.subject.Touch != nil {
@@ -119,14 +119,14 @@ func playFails(s *fixture) {
 
 func playEnds(s *fixture) {
 	if s.subject.End == nil {
-		s.Skip("the source has no natural end")
+		s.Skip("Subject.End is not set")
 	}
 	r := s.start()
 	s.subject.End()
 	if err := r.join(); err != nil {
-		s.Fatalf("Run came to its natural end with an error: %v", err)
+		s.Fatalf("Run returned an error at the end of the source: %v", err)
 	}
 	if err := s.start().join(); err != nil {
-		s.Fatalf("a Run after the natural end returned an error: %v", err)
+		s.Fatalf("Run after the end of the source returned an error: %v", err)
 	}
 }

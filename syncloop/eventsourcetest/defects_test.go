@@ -48,7 +48,7 @@ func (b *beacon) touch() syncloop.Event {
 	switch {
 	case b.defect == "loses a burst" && len(b.dirty) > 0:
 		return e
-	case b.defect == "forgets what was before" && b.runs == 0:
+	case b.defect == "loses changes before the first run" && b.runs == 0:
 		return e
 	}
 	b.dirty = append(b.dirty, e.UID)
@@ -70,7 +70,7 @@ func (b *beacon) begin(ctx context.Context, emit func(syncloop.Event)) (done boo
 	if b.first == nil {
 		b.first = emit
 	}
-	if b.defect == "forgets what was meanwhile" && runs > 1 {
+	if b.defect == "loses changes between two runs" && runs > 1 {
 		b.dirty = nil
 	}
 	b.mu.Unlock()
@@ -79,13 +79,13 @@ func (b *beacon) begin(ctx context.Context, emit func(syncloop.Event)) (done boo
 		return true, nil
 	case "runs only once":
 		return runs > 1, errors.New("has been run before")
-	case "waits for work before it looks at its context":
+	case "checks its context only after it has work":
 		if ctx.Err() != nil {
 			time.Sleep(time.Hour)
 		}
 	case "leaves a goroutine":
 		go time.Sleep(time.Hour)
-	case "leaves a goroutine that others would end":
+	case "leaves a goroutine that ends later":
 		go func() { <-ctx.Done(); time.Sleep(time.Minute) }()
 	case "busy loop":
 		for ctx.Err() == nil {
@@ -180,25 +180,25 @@ func failing(t *testing.T, defect, only string) []string {
 func TestDefectsAreFound(t *testing.T) {
 	require.Empty(t, failing(t, "", ""), "a source without defects")
 	for defect, want := range map[string]string{
-		"returns at once": "Run blocks until it is stopped, and can follow Run",
-		"runs only once":  "Run blocks until it is stopped, and can follow Run",
-		"waits for work before it looks at its context": "Run returns when it was stopped before it began",
-		"ignores its context":                           "Run joins all that it started",
-		"stops with an error":                           "Run blocks until it is stopped, and can follow Run",
-		"leaves a goroutine":                            "Run joins all that it started",
-		"leaves a goroutine that others would end":      "Run joins all that it started",
-		"forgets to wake":                               "what becomes dirty is reported",
-		"forgets what was before":                       "what becomes dirty before Run or between two is reported",
-		"forgets what was meanwhile":                    "what becomes dirty before Run or between two is reported",
-		"uses an old emit":                              "what becomes dirty before Run or between two is reported",
-		"loses a burst":                                 "a burst loses nothing",
-		"events of no kind":                             "what becomes dirty is reported",
-		"events of no pod":                              "what becomes dirty is reported",
-		"events of no source":                           "what becomes dirty is reported",
-		"never quiet":                                   "who has nothing to say is quiet",
-		"busy loop":                                     "who has nothing to say is quiet",
-		"hides a failure":                               "a failure ends Run, and the next one goes on",
-		"ends with an error":                            "a natural end is no error",
+		"returns at once": "Run blocks until its context is done and can be called again",
+		"runs only once":  "Run blocks until its context is done and can be called again",
+		"checks its context only after it has work": "Run returns if its context is done before the call",
+		"ignores its context":                       "Run waits for its goroutines",
+		"stops with an error":                       "Run blocks until its context is done and can be called again",
+		"leaves a goroutine":                        "Run waits for its goroutines",
+		"leaves a goroutine that ends later":        "Run waits for its goroutines",
+		"forgets to wake":                           "a change emits an event",
+		"loses changes before the first run":        "a change between two runs emits an event in the next run",
+		"loses changes between two runs":            "a change between two runs emits an event in the next run",
+		"uses an old emit":                          "a change between two runs emits an event in the next run",
+		"loses a burst":                             "a burst of changes loses no event",
+		"events of no kind":                         "a change emits an event",
+		"events of no pod":                          "a change emits an event",
+		"events of no source":                       "a change emits an event",
+		"never quiet":                               "a source without changes emits few events",
+		"busy loop":                                 "a source without changes emits few events",
+		"hides a failure":                           "Run returns the error of a failure and can be called again",
+		"ends with an error":                        "Run returns nil at the end of the source",
 	} {
 		t.Run(defect, func(t *testing.T) { require.Equal(t, []string{want}, failing(t, defect, want)) })
 	}

@@ -51,7 +51,7 @@ func newFixture(t testing.TB, cfg Config) *fixture {
 // touch makes a change, or skips the case.
 func (s *fixture) touch() syncloop.Event {
 	if s.subject.Touch == nil {
-		s.Skip("the source emits nothing itself")
+		s.Skip("Subject.Touch is not set")
 	}
 	return s.subject.Touch()
 }
@@ -105,7 +105,7 @@ func (r *sourceRun) emit(ctx context.Context, e syncloop.Event) {
 	n := len(r.events)
 	r.mu.Unlock()
 	if n >= tooMany {
-		r.s.Errorf("%d events in one run: is the source in a busy loop?", n)
+		r.s.Errorf("%d events in one run: the source is probably in a busy loop", n)
 		<-ctx.Done()
 	}
 }
@@ -116,9 +116,9 @@ func malformed(e syncloop.Event) string {
 	case e.Kind.String() == syncloop.Kind(0).String():
 		return "its Kind is unknown"
 	case e.Kind == syncloop.PodsChanged && e.Source == "":
-		return "it names no source"
+		return "it has no source"
 	case e.Kind != syncloop.PodsChanged && e.Kind != syncloop.Housekeeping && e.UID == "":
-		return "it names no pod"
+		return "it has no UID"
 	}
 	return ""
 }
@@ -133,7 +133,7 @@ func (r *sourceRun) since(n int) []syncloop.Event {
 func (r *sourceRun) expect(want syncloop.Event, n int) {
 	r.s.Helper()
 	if !eventually(r.s.settle+patience, func() bool { return slices.Contains(r.since(n), want) }) {
-		r.s.Fatalf("no event %+v; there were %d others: %.500v", want, len(r.since(n)), r.since(n))
+		r.s.Fatalf("missing event %+v; got %d other events: %.500v", want, len(r.since(n)), r.since(n))
 	}
 }
 
@@ -141,7 +141,7 @@ func (r *sourceRun) expect(want syncloop.Event, n int) {
 func (r *sourceRun) join() error {
 	r.s.Helper()
 	if !run.Wait(r.done, r.s.settle+patience) {
-		r.s.Fatal("Run does not return")
+		r.s.Fatal("Run did not return")
 	}
 	r.left()
 	return r.err
@@ -151,10 +151,10 @@ func (r *sourceRun) stop() {
 	r.s.Helper()
 	r.cancel()
 	if !run.Wait(r.done, patience) {
-		r.s.Fatalf("Run has not returned %s after it was stopped", patience)
+		r.s.Fatalf("Run did not return within %s after its context was done", patience)
 	}
 	if r.err != nil && !errors.Is(r.err, context.Canceled) {
-		r.s.Errorf("Run was stopped and returned an error that is not context.Canceled: %v", r.err)
+		r.s.Errorf("Run returned an error other than context.Canceled after its context was done: %v", r.err)
 	}
 	r.left()
 }
@@ -163,7 +163,7 @@ func (r *sourceRun) stop() {
 func (r *sourceRun) left() {
 	r.s.Helper()
 	if !eventually(patience, func() bool { return r.goroutines() == "" }) {
-		r.s.Errorf("Run has returned and left something running:\n%s", r.goroutines())
+		r.s.Errorf("goroutines still run after Run has returned:\n%s", r.goroutines())
 	}
 }
 

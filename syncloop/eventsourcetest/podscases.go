@@ -18,12 +18,12 @@ var podsCases = []struct {
 	name string
 	play func(r *reader)
 }{
-	{"before the first set there is none", playNothing},
-	{"the newest set is read, whole", playNewest},
-	{"reading changes nothing", playReading},
-	{"of several pods of one name or UID the first counts", playDuplicates},
-	{"pods belong to whoever handed them in", playOwnPods},
-	{"after a restart the newest set is read", playRestart},
+	{"Pods returns false before the first set", playNothing},
+	{"Pods returns the newest complete set", playNewest},
+	{"Pods has no side effect", playReading},
+	{"the first of several pods with one name or UID is taken", playDuplicates},
+	{"the caller may change pods after it passed them on", playOwnPods},
+	{"Pods returns the newest set after a restart", playRestart},
 }
 
 // reader reads a source of pods as a syncloop.Loop does and checks the results.
@@ -60,7 +60,7 @@ func (r *reader) end() {
 	r.run.stop()
 	for given, then := range r.copies {
 		if !equality.Semantic.DeepEqual(given, then) {
-			r.Errorf("pod %s was changed after it had been read", then.Name)
+			r.Errorf("pod %s changed after Pods had returned it", then.Name)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func (r *reader) look() {
 	}
 	for _, p := range r.pods {
 		if p == nil || p.Name == "" || p.UID == "" {
-			r.Fatal("a pod without name or UID")
+			r.Fatal("Pods returned a pod without name or UID")
 		}
 		if r.copies[p] == nil {
 			r.copies[p] = p.DeepCopy()
@@ -126,7 +126,7 @@ func playNothing(r *reader) {
 			r.Errorf("source %s without a set has pods: %q (delivered: %t)", source, images(pods), delivered)
 		}
 		if r.sub.Pods.Handled(source); r.ready() {
-			r.Error("the source is ready before it had a set")
+			r.Error("the source is ready before its first set")
 		}
 	}
 	if !r.sub.Eager {
@@ -143,7 +143,7 @@ func playNewest(r *reader) {
 	r.want("another UID", pod("a", "3", "y"), pod("b", "2", "x"))
 	r.sub.Set([]*v1.Pod{pod("a", "3", "z"), pod("brief", "4", "x")})
 	time.Sleep(r.settle)
-	r.want("two sets between two looks", pod("a", "3", "x"), pod("c", "5", "x"))
+	r.want("two sets between two reads", pod("a", "3", "x"), pod("c", "5", "x"))
 	r.want("no pod")
 }
 
@@ -152,7 +152,7 @@ func playReading(r *reader) {
 	first := slices.Clone(r.pods)
 	clear(r.pods) // the reader owns the slice
 	if again, delivered := r.sub.Pods.Pods(r.sub.Source); !delivered || !slices.Equal(again, first) {
-		r.Errorf("read again, the set is another one: %d pods (delivered: %t)", len(again), delivered)
+		r.Errorf("the second read returned another set: %d pods (delivered: %t)", len(again), delivered)
 	}
 }
 
@@ -168,7 +168,7 @@ func playOwnPods(r *reader) {
 		p.Spec.Containers[0].Image, p.Labels, p.Name = "spoiled", map[string]string{"a": "b"}, "spoiled"
 	}
 	if got, want := images(r.pods), []string{"1 x", "2 x"}; !slices.Equal(got, want) {
-		r.Errorf("changing pods that were handed in changed those that were read: %q", got)
+		r.Errorf("changes of the pods passed to Set changed the returned pods: %q", got)
 	}
 }
 
@@ -178,9 +178,9 @@ func playRestart(r *reader) {
 	time.Sleep(r.settle)
 	r.end() // events are lost with the run that received them
 	r.begin()
-	r.wantOf("what was not read before the restart", pod("b", "2", "x"))
+	r.wantOf("a set from before the restart", pod("b", "2", "x"))
 	r.end()
 	r.sub.Set([]*v1.Pod{pod("c", "3", "x")})
 	r.begin()
-	r.wantOf("what changed while nothing ran", pod("c", "3", "x"))
+	r.wantOf("a set from between two runs", pod("c", "3", "x"))
 }

@@ -58,19 +58,19 @@ func (s *spoiled) Run(ctx context.Context, emit func(syncloop.Event)) error {
 }
 
 var podsDefects = []podsDefect{
-	{name: "everybody has a set", found: "before the first set there is none",
+	{name: "unknown sources have a set", found: "Pods returns false before the first set",
 		pods: func(_ *spoiled, _ string, pods []*v1.Pod, _ bool) ([]*v1.Pod, bool) { return pods, true }},
-	{name: "ready before it was handled", found: "the newest set is read, whole",
+	{name: "ready before it was handled", found: "Pods returns the newest complete set",
 		ready: func(bool) bool { return true }},
-	{name: "never ready", found: "the newest set is read, whole",
+	{name: "never ready", found: "Pods returns the newest complete set",
 		ready: func(bool) bool { return false }},
-	{name: "an empty set is none", found: "the newest set is read, whole",
+	{name: "an empty set counts as no set", found: "Pods returns the newest complete set",
 		pods: func(_ *spoiled, _ string, pods []*v1.Pod, _ bool) ([]*v1.Pod, bool) { return pods, len(pods) > 0 }},
-	{name: "only what is new is read", found: "the newest set is read, whole",
+	{name: "only new pods are returned", found: "Pods returns the newest complete set",
 		pods: func(s *spoiled, _ string, pods []*v1.Pod, delivered bool) ([]*v1.Pod, bool) {
 			return slices.DeleteFunc(pods, func(p *v1.Pod) bool { return slices.Contains(images(s.before), images([]*v1.Pod{p})[0]) }), delivered
 		}},
-	{name: "a set is forgotten while another comes", found: "the newest set is read, whole",
+	{name: "a second set before a read is dropped", found: "Pods returns the newest complete set",
 		set: func(s *spoiled, pods []*v1.Pod) []*v1.Pod {
 			// The second set since the last read is dropped.
 			if s.given != nil && s.reads == 0 {
@@ -79,35 +79,35 @@ var podsDefects = []podsDefect{
 			s.reads = 0
 			return pods
 		}},
-	{name: "a set can be read once", found: "reading changes nothing",
+	{name: "a set can be read once", found: "Pods has no side effect",
 		pods: func(s *spoiled, _ string, pods []*v1.Pod, delivered bool) ([]*v1.Pod, bool) {
 			return pods, delivered && s.reads == 1
 		}},
-	{name: "each reader has copies", found: "reading changes nothing",
+	{name: "each reader has copies", found: "Pods has no side effect",
 		pods: func(_ *spoiled, _ string, pods []*v1.Pod, delivered bool) ([]*v1.Pod, bool) {
 			for i := range pods {
 				pods[i] = pods[i].DeepCopy()
 			}
 			return pods, delivered
 		}},
-	{name: "the last of a name counts", found: "of several pods of one name or UID the first counts",
+	{name: "the last pod of a name is taken", found: "the first of several pods with one name or UID is taken",
 		set: func(_ *spoiled, pods []*v1.Pod) []*v1.Pod {
 			pods = slices.Clone(pods)
 			slices.Reverse(pods)
 			return pods
 		}},
-	{name: "pods are not copied", found: "pods belong to whoever handed them in",
+	{name: "pods are not copied", found: "the caller may change pods after it passed them on",
 		pods: func(s *spoiled, _ string, _ []*v1.Pod, delivered bool) ([]*v1.Pod, bool) {
 			return slices.Clone(s.given), delivered
 		}},
-	{name: "what was read is changed", found: "the newest set is read, whole",
+	{name: "returned pods are changed later", found: "Pods returns the newest complete set",
 		pods: func(s *spoiled, _ string, pods []*v1.Pod, delivered bool) ([]*v1.Pod, bool) {
 			for _, p := range s.before {
 				p.Labels = map[string]string{"changed": "since"}
 			}
 			return pods, delivered
 		}},
-	{name: "after a restart nothing is said", found: "after a restart the newest set is read",
+	{name: "no event after a restart", found: "Pods returns the newest set after a restart",
 		emit: func(s *spoiled) bool { return s.runs < 2 }},
 }
 
