@@ -21,7 +21,7 @@ func Compute(in Input) (Result, error) {
 	case in.Pod == nil:
 		return Result{}, errors.New("status: Input.Pod is required")
 	case in.Observed != nil && in.Observed.UID != "" && in.Observed.UID != in.Pod.UID:
-		return Result{}, fmt.Errorf("status: Input.Observed is of the pod with the UID %q, Input.Pod is %q", in.Observed.UID, in.Pod.UID)
+		return Result{}, fmt.Errorf("status: Input.Observed: UID is %q, the UID of Input.Pod is %q", in.Observed.UID, in.Pod.UID)
 	}
 	if in.Now.IsZero() {
 		in.Now = time.Now()

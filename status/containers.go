@@ -155,7 +155,7 @@ func (b *builder) unseen(x *subject, out *v1.ContainerStatus) {
 		// The runtime lost the record, for example by garbage collection. The container must have
 		// succeeded, because a regular container ran.
 		out.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
-			Reason: ReasonCompleted, Message: "Unable to get the init container's status from the runtime; what follows it has started",
+			Reason: ReasonCompleted, Message: "Unable to get the init container's status from the runtime; a later container has started",
 		}}
 	case old == nil:
 	case old.State.Running != nil && out.LastTerminationState.Terminated == nil:

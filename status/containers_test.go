@@ -93,7 +93,7 @@ func TestInputIsChecked(t *testing.T) {
 	_, err := Compute(Input{})
 	require.EqualError(t, err, "status: Input.Pod is required")
 	_, err = Compute(Input{Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "mine"}}, Observed: &observed.Pod{UID: "other"}})
-	require.EqualError(t, err, `status: Input.Observed is of the pod with the UID "other", Input.Pod is "mine"`)
+	require.EqualError(t, err, `status: Input.Observed: UID is "other", the UID of Input.Pod is "mine"`)
 }
 
 // Now defaults to the current time.

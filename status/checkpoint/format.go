@@ -55,7 +55,7 @@ func encode(uid types.UID, r Record) (data, record []byte, err error) {
 			return data, record, err
 		}
 	}
-	return nil, nil, fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, len(data), maxSize)
+	return nil, nil, fmt.Errorf("%w: %d bytes, allowed are %d", ErrTooLarge, len(data), maxSize)
 }
 
 func shorten(conditions []v1.PodCondition) {
@@ -75,11 +75,11 @@ func decode(data []byte, uid types.UID) (r Record, record []byte, err error) {
 	}
 	switch {
 	case f.Version != version:
-		err = fmt.Errorf("%w: its version is %d, not %d", ErrCorrupt, f.Version, version)
+		err = fmt.Errorf("%w: version is %d, not %d", ErrCorrupt, f.Version, version)
 	case f.UID != uid:
-		err = fmt.Errorf("%w: it is of pod %q", ErrCorrupt, f.UID)
+		err = fmt.Errorf("%w: belongs to pod %q", ErrCorrupt, f.UID)
 	case f.Sum != checksum(f.Record):
-		err = fmt.Errorf("%w: its checksum does not match", ErrCorrupt)
+		err = fmt.Errorf("%w: checksum mismatch", ErrCorrupt)
 	}
 	if err != nil {
 		return Record{}, nil, err

@@ -94,7 +94,7 @@ func (k *Keeper) Recall(uid types.UID) *Record {
 	case err == nil:
 		return &record
 	case !errors.Is(err, fs.ErrNotExist):
-		k.cfg.Logger.Error("what was known of a pod before the agent's start is lost", "podUID", uid, "err", err)
+		k.cfg.Logger.Error("Checkpoint of pod lost", "podUID", uid, "err", err)
 	}
 	return nil
 }

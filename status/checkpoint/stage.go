@@ -24,7 +24,7 @@ type Stage struct {
 // NewStage returns the Stage of a Store. pods lists every pod that may have a record, such as the
 // pods with a folder.
 func NewStage(store *Store, pods func(context.Context) ([]types.UID, error)) (*Stage, error) {
-	if err := errors.Join(fields.Required("checkpoint: NewStage's store", store), fields.Required("checkpoint: NewStage's pods", pods)); err != nil {
+	if err := errors.Join(fields.Required("checkpoint: NewStage: store", store), fields.Required("checkpoint: NewStage: pods", pods)); err != nil {
 		return nil, err
 	}
 	return &Stage{store, pods}, nil

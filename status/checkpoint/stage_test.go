@@ -62,7 +62,7 @@ func TestStageListsPods(t *testing.T) {
 	store, err := checkpoint.New(checkpoint.Config{File: func(types.UID) string { return "/nowhere" }})
 	require.NoError(t, err)
 	_, err = checkpoint.NewStage(store, nil)
-	require.EqualError(t, err, "checkpoint: NewStage's pods is required")
+	require.EqualError(t, err, "checkpoint: NewStage: pods is required")
 	s, err := checkpoint.NewStage(store, func(context.Context) ([]types.UID, error) { return nil, os.ErrPermission })
 	require.NoError(t, err)
 	_, err = s.Leftovers(t.Context())

@@ -34,9 +34,9 @@ type Record struct {
 var (
 	// ErrCorrupt means that a file is unusable: damaged, of another pod, of another version, too
 	// large, or not a regular file.
-	ErrCorrupt = errors.New("the file cannot be used")
+	ErrCorrupt = errors.New("unusable file")
 	// ErrTooLarge means that a record exceeds 1 MiB.
-	ErrTooLarge = errors.New("the record is too large")
+	ErrTooLarge = errors.New("record too large")
 )
 
 // maxSize is the maximum size of a file in bytes: a hundred times the size for a pod with ten
@@ -190,7 +190,7 @@ func read(path string, uid types.UID) (Record, []byte, error) {
 		return Record{}, nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return Record{}, nil, fmt.Errorf("%w: it is no regular file", ErrCorrupt)
+		return Record{}, nil, fmt.Errorf("%w: not a regular file", ErrCorrupt)
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -202,7 +202,7 @@ func read(path string, uid types.UID) (Record, []byte, error) {
 		return Record{}, nil, err
 	}
 	if len(data) > maxSize {
-		return Record{}, nil, fmt.Errorf("%w: it is larger than %d bytes", ErrCorrupt, maxSize)
+		return Record{}, nil, fmt.Errorf("%w: larger than %d bytes", ErrCorrupt, maxSize)
 	}
 	return decode(data, uid)
 }

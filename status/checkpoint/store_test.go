@@ -140,13 +140,13 @@ func TestAFileThatCannotBeUsed(t *testing.T) {
 		"no JSON":                     {write([]byte("hello")), "invalid character"},
 		"more than one":               {write(append(bytes.Clone(good), good...)), "after top-level value"},
 		"another exit code":           {write(bytes.Replace(good, []byte(`"exitCode":7`), []byte(`"exitCode":0`), 1)), "checksum"},
-		"of another pod":              {write(bytes.Replace(good, []byte(uid), []byte("7"+uid[1:]), 1)), "of pod"},
+		"of another pod":              {write(bytes.Replace(good, []byte(uid), []byte("7"+uid[1:]), 1)), "belongs to pod"},
 		"of a later version":          {write(bytes.Replace(good, []byte(`"version":1`), []byte(`"version":2`), 1)), "version is 2"},
 		"of something else":           {write([]byte(`{"kind":"Pod"}`)), "version is 0"},
 		"too large":                   {write(bytes.Repeat([]byte(" "), maxSize+1)), "larger than"},
-		"a folder":                    {func(t *testing.T, path string) { require.NoError(t, os.MkdirAll(path+"/x", 0o750)) }, "no regular file"},
-		"a pipe":                      {makePipe, "no regular file"},
-		"a link":                      {func(t *testing.T, path string) { require.NoError(t, os.Symlink("/etc/passwd", path)) }, "no regular file"},
+		"a folder":                    {func(t *testing.T, path string) { require.NoError(t, os.MkdirAll(path+"/x", 0o750)) }, "not a regular file"},
+		"a pipe":                      {makePipe, "not a regular file"},
+		"a link":                      {func(t *testing.T, path string) { require.NoError(t, os.Symlink("/etc/passwd", path)) }, "not a regular file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, path := newStore(t, nil)

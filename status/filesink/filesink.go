@@ -66,7 +66,7 @@ func New(cfg Config) (*Sink, error) {
 	return s, s.write(s.changes)
 }
 
-var errCorrupt = errors.New("no list of pods")
+var errCorrupt = errors.New("not a list of pods")
 
 func (s *Sink) load(log *slog.Logger) error {
 	text, err := os.ReadFile(s.path)
@@ -80,7 +80,7 @@ func (s *Sink) load(log *slog.Logger) error {
 		return err
 	}
 	if log != nil {
-		log.Warn("the file of statuses cannot be used and is set aside", "path", s.path, "err", err)
+		log.Warn("Unusable status file renamed", "path", s.path, "err", err)
 	}
 	clear(s.pods)
 	return os.Rename(s.path, s.path+".corrupt")
@@ -94,7 +94,7 @@ func (s *Sink) decode(text []byte) error {
 	for i := range list.Items {
 		pod := &list.Items[i]
 		if pod.Name == "" || pod.UID == "" {
-			return fmt.Errorf("%w: items[%d] has no name or no uid", errCorrupt, i)
+			return fmt.Errorf("%w: items[%d]: metadata.name and metadata.uid are required", errCorrupt, i)
 		}
 		s.pods[keyOf(pod)] = pod
 	}
@@ -204,7 +204,7 @@ func (s *Sink) find(ref status.Ref) (*v1.Pod, error) {
 	case pod == nil:
 		return nil, fmt.Errorf("filesink: %s: %w", ref, status.ErrNotFound)
 	case pod.UID != ref.UID:
-		return nil, fmt.Errorf("filesink: %s: %w: the pod of that name has the UID %s", ref, status.ErrConflict, pod.UID)
+		return nil, fmt.Errorf("filesink: %s: %w: the pod has UID %s", ref, status.ErrConflict, pod.UID)
 	default:
 		return pod, nil
 	}

@@ -104,10 +104,10 @@ func (c Config) withDefaults() (Config, error) {
 		f.Required(field+".Name", s.Name)
 		f.Required(field+".Sink", s.Sink)
 		if seen[s.Name] {
-			f.Refuse("%s.Name: %q is taken", field, s.Name)
+			f.Refuse("%s.Name: %q is used by an earlier sink", field, s.Name)
 		}
 		if s.Mirrors && c.Mirror == nil {
-			f.Refuse("%s.Mirrors takes Config.Mirror", field)
+			f.Refuse("%s.Mirrors requires Config.Mirror", field)
 		}
 		seen[s.Name] = true
 	}

@@ -31,7 +31,7 @@ func TestEndIsHeld(t *testing.T) {
 		require.Equal(t, "absent", value(&got, v1.DisruptionTarget), "T21")
 		require.NotNil(t, got.ContainerStatuses[0].State.Terminated, "the rest is written")
 		x, _ := r.Explain(pod.UID)
-		require.Equal(t, "its end waits while containers may still run", x.Why)
+		require.Equal(t, "the pod's end is not written while containers may still run", x.Why)
 		require.Equal(t, 2, r.written())
 
 		put(r, r.mayRun, pod.UID, false)
@@ -232,7 +232,7 @@ func TestDeletionTakesThree(t *testing.T) {
 		require.Greater(t, tries, 6)
 		require.Less(t, tries, 20, "with growing pauses")
 		x, _ := r.Explain(pod.UID)
-		require.Equal(t, "the pod could not be removed", x.Why)
+		require.Equal(t, "the deletion failed", x.Why)
 		require.ErrorContains(t, x.Err, "delete ns/b(uid-b): not now")
 		r.sink.Fail(nil)
 		r.pass(10 * time.Second)

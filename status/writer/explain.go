@@ -49,23 +49,23 @@ func (s *slot) why() string {
 	case s.content == removed:
 		return "the sink has removed the pod"
 	case s.mirror && s.ref.UID == "" && s.content == pending:
-		return "the static pod has no mirror to write to"
+		return "the static pod has no mirror pod"
 	case s.wait == absent:
 		return "the sink has no pod of this name and UID"
 	case s.err != nil && s.finished && s.isDeleting():
-		return "the pod could not be removed"
+		return "the deletion failed"
 	case s.err != nil:
 		return "the status could not be written"
 	case s.wait == runs || s.wait == nearEnd:
-		return "its end waits while containers may still run"
+		return "the pod's end is not written while containers may still run"
 	case s.kept != nil:
-		return "the sink keeps other values than were written"
+		return "the sink changed values of the written status"
 	case s.content == pending:
-		return "it waits for its turn: " + s.urgency().String()
+		return "the write is queued: " + s.urgency().String()
 	case s.wait == drifted:
-		return "others have changed it at the sink; it is written again"
+		return "another client changed the status; it is written again"
 	case s.finished && s.isDeleting() && !s.mirror:
-		return "the pod waits to be removed"
+		return "the deletion is queued"
 	default:
 		return ""
 	}

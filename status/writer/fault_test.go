@@ -146,7 +146,7 @@ func TestSinkThatReturnsNonsense(t *testing.T) {
 		err   string
 	}{
 		"nothing":     {func(*v1.Pod) *v1.Pod { return nil }, "neither a pod nor an error"},
-		"another pod": {func(*v1.Pod) *v1.Pod { return newPod("b") }, "another pod than it was to write"},
+		"another pod": {func(*v1.Pod) *v1.Pod { return newPod("b") }, "a different pod"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(cfg *writer.Config) {

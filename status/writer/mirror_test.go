@@ -83,7 +83,7 @@ func TestNoMirror(t *testing.T) {
 		require.Empty(t, r.sink.Calls())
 		x, _ := r.Explain(pod.UID)
 		require.True(t, !x.Since.IsZero() && x.Err == nil)
-		require.Equal(t, "the static pod has no mirror to write to", x.Why)
+		require.Equal(t, "the static pod has no mirror pod", x.Why)
 		_, know := r.mirror(pod, "mirror-1")
 		know()
 		r.pass(10 * time.Second)

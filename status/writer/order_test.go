@@ -15,7 +15,7 @@ import (
 // Pods wait for their writes in the order of urgency: ends and removals first, then other phases
 // and Ready conditions, then details. Equally urgent pods keep the order of their changes.
 func TestOrderOfWrites(t *testing.T) {
-	const end, transition, detail = "the end of the pod", "phase or readiness", "details"
+	const end, transition, detail = "end of the pod", "phase or readiness", "details"
 	ready := func(pod *v1.Pod) v1.PodStatus { return running(pod, true) }
 	unready := func(pod *v1.Pod) v1.PodStatus { return running(pod, false) }
 	failed := func(pod *v1.Pod) v1.PodStatus { return ended(pod, 1) }
@@ -63,7 +63,7 @@ func TestOrderOfWrites(t *testing.T) {
 			}
 			r.pass(time.Millisecond)
 			x, _ := r.Explain(pod.UID)
-			require.Equal(t, "it waits for its turn: "+row.why, x.Why, row.name)
+			require.Equal(t, "the write is queued: "+row.why, x.Why, row.name)
 		}
 		r.pass(time.Second)
 		var got []string

@@ -21,9 +21,9 @@ type result struct {
 }
 
 var (
-	errReplaced = fmt.Errorf("another pod has the name: %w", status.ErrNotFound)
+	errReplaced = fmt.Errorf("the name belongs to another pod: %w", status.ErrNotFound)
 	errNoPod    = errors.New("the sink returned neither a pod nor an error")
-	errWrongPod = errors.New("the sink returned another pod than it was to write")
+	errWrongPod = errors.New("the sink returned a different pod")
 )
 
 // done records the result of a call. more reports whether the write continues with another call;

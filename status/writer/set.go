@@ -176,7 +176,7 @@ func (w *Writer) edit(uid types.UID, again bool, next func(*v1.Pod, v1.PodStatus
 // store makes s the newest status of a pod. The caller holds mu.
 func (w *Writer) store(e *entry, pod *v1.Pod, before *v1.PodStatus, s v1.PodStatus, forced bool) (c change) {
 	if err := podstatus.CheckTransition(pod, before, &s); err != nil {
-		w.cfg.Logger.Error("Status refused", "pod", pod.Namespace+"/"+pod.Name, "podUID", pod.UID, "err", err)
+		w.cfg.Logger.Error("Status discarded", "pod", pod.Namespace+"/"+pod.Name, "podUID", pod.UID, "err", err)
 		if e.status != nil {
 			return c
 		}

@@ -20,7 +20,7 @@ const (
 )
 
 func (u urgency) String() string {
-	return [...]string{"the end of the pod", "phase or readiness", "details"}[u]
+	return [...]string{"end of the pod", "phase or readiness", "details"}[u]
 }
 
 // slot tracks one pod's status at one sink. Its state consists of content, flight and wait. It

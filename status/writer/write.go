@@ -141,7 +141,7 @@ func (t *target) logFailure(ctx context.Context, c call, failures int, err error
 	log := t.w.cfg.Logger.With("sink", t.name, "pod", c.ref.Namespace+"/"+c.ref.Name, "podUID", c.ref.UID, "err", err)
 	switch stack := run.StackOf(err); {
 	case stack != "":
-		log.Error("The sink of statuses panicked", "stack", stack)
+		log.Error("Status sink panicked", "stack", stack)
 	case ctx.Err() != nil:
 	case failures == 1:
 		log.Warn("Status not written")

@@ -127,7 +127,7 @@ func TestReconcile(t *testing.T) {
 		require.Empty(t, r.sink.Calls(), "T26 a foreign condition is none of ours")
 		r.sink.Change("ns", "a", func(pod *v1.Pod) { podfacts.Condition(pod.Status.Conditions, v1.PodReady).Status = v1.ConditionFalse })
 		x, _ := r.Explain(pod.UID)
-		require.Equal(t, "others have changed it at the sink; it is written again", x.Why)
+		require.Equal(t, "another client changed the status; it is written again", x.Why)
 		r.pass(10 * time.Second)
 		require.Equal(t, "True", value(&r.pod("a").Status, v1.PodReady))
 		require.Equal(t, "True", value(&r.pod("a").Status, "example.com/gate"), "T22 theirs survives")
@@ -316,7 +316,7 @@ func TestSinkThatIgnoresAValue(t *testing.T) {
 		require.Equal(t, 2, r.written())
 		x, _ := r.Explain(pod.UID)
 		require.Zero(t, x.Since)
-		require.Equal(t, "the sink keeps other values than were written", x.Why)
+		require.Equal(t, "the sink changed values of the written status", x.Why)
 	})
 }
 

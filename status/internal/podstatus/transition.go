@@ -29,7 +29,7 @@ func CheckTransition(pod *v1.Pod, old, new *v1.PodStatus) error {
 	revived := append(revivals(pod, pod.Spec.InitContainers, old.InitContainerStatuses, new.InitContainerStatuses),
 		revivals(pod, pod.Spec.Containers, old.ContainerStatuses, new.ContainerStatuses)...)
 	if len(revived) > 0 {
-		return fmt.Errorf("%w: %v terminated for good and no more", ErrIllegalTransition, slices.Compact(revived))
+		return fmt.Errorf("%w: %v must stay terminated", ErrIllegalTransition, slices.Compact(revived))
 	}
 	return nil
 }
