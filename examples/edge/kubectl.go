@@ -20,7 +20,7 @@ func withKubectl(rest http.Handler, pods kubeletapi.Pods, runtime cri.RuntimeSer
 	api := must(kubeletapi.New(kubeletapi.Config{Pods: pods, Runtime: runtime, Logs: reader, MaxSessions: 32, Allow: func(r *http.Request) error {
 		key, err := os.ReadFile(keyFile)
 		if key = bytes.TrimSpace(key); err != nil || len(key) == 0 || subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), append([]byte("Bearer "), key...)) != 1 {
-			return errors.New("this takes the key of the agent")
+			return errors.New("a valid bearer token is required")
 		}
 		return nil
 	}}))

@@ -40,10 +40,10 @@ import (
 )
 
 func main() {
-	endpoint := flag.String("runtime", "unix:///run/containerd/containerd.sock", "the container runtime")
-	manifests := flag.String("manifests", "/etc/edge/manifests", "folder with a pod per file")
-	root := flag.String("root", "/var/lib/edge", "absolute folder for what the agent keeps")
-	listen := flag.String("listen", "127.0.0.1:8420", "where statuses are served")
+	endpoint := flag.String("runtime", "unix:///run/containerd/containerd.sock", "endpoint of the container runtime")
+	manifests := flag.String("manifests", "/etc/edge/manifests", "folder with one pod manifest per file")
+	root := flag.String("root", "/var/lib/edge", "absolute folder for the agent's state")
+	listen := flag.String("listen", "127.0.0.1:8420", "listen address of the endpoint that serves statuses")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

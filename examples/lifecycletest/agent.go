@@ -62,11 +62,11 @@ func (a *agent) job(uid types.UID) *job {
 // minutes.
 func (a *agent) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, err error) {
 	if len(w.Pod.Spec.Containers) != 1 {
-		return false, errors.New("spec.containers: must be one")
+		return false, errors.New("spec.containers: exactly one is required")
 	}
 	p := a.programs[w.Pod.Spec.Containers[0].Image]
 	if p == nil {
-		return false, errors.New("spec.containers[0].image: there is no such program")
+		return false, errors.New("spec.containers[0].image: no such program")
 	}
 	j := a.job(w.Pod.UID)
 	if j == nil {
@@ -122,7 +122,7 @@ func (a *agent) SyncTerminatingPod(ctx context.Context, w podworkers.Work) error
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(time.Duration(w.GracePeriodSeconds) * time.Second):
-		return fmt.Errorf("still runs %d s after it was told to end", w.GracePeriodSeconds)
+		return fmt.Errorf("still runs %d s after the stop request", w.GracePeriodSeconds)
 	}
 }
 

@@ -36,11 +36,11 @@ import (
 )
 
 func main() {
-	name := flag.String("name", "", "which workloads are ours: those with this spec.runner (required)")
-	kubeconfig := flag.String("kubeconfig", "", "the API server; empty: that of the cluster in which this runs")
-	endpoint := flag.String("runtime", "unix:///run/containerd/containerd.sock", "the container runtime")
-	state := flag.String("state", "/var/lib/podwright-operator", "folder for what the operator keeps of pods")
-	logs := flag.String("logs", "/var/log/pods", "folder for containers' logs, on the runtime's machine")
+	name := flag.String("name", "", "spec.runner of the workloads to run (required)")
+	kubeconfig := flag.String("kubeconfig", "", "kubeconfig of the API server; default: the cluster in which the operator runs")
+	endpoint := flag.String("runtime", "unix:///run/containerd/containerd.sock", "endpoint of the container runtime")
+	state := flag.String("state", "/var/lib/podwright-operator", "folder for the state of pods")
+	logs := flag.String("logs", "/var/log/pods", "folder for container logs, on the runtime's machine")
 	flag.Parse()
 	if *name == "" {
 		must(0, fmt.Errorf("-name is required"))

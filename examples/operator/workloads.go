@@ -60,7 +60,7 @@ func (w *workloads) look() {
 func refuse(pod *v1.Pod) []error {
 	errs := append(pods.Unsupported(pod), probe.Validate(pod)...)
 	if len(pod.Spec.HostAliases) > 0 {
-		errs = append(errs, errors.New("spec.hostAliases: takes a file on the runtime's machine"))
+		errs = append(errs, errors.New("spec.hostAliases: not supported, because it needs a file on the runtime's machine"))
 	}
 	return errs
 }

@@ -89,7 +89,7 @@ func (a *Agent) Run(ctx context.Context) error {
 // SyncPod boots the machine of a pod, also after an unexpected stop.
 func (a *Agent) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, err error) {
 	if len(w.Pod.Spec.Containers) != 1 {
-		return false, errors.New("spec.containers: a machine is one")
+		return false, errors.New("spec.containers: exactly one is required")
 	}
 	observed, err := a.pleg.Observe(ctx, w.Pod.UID, w.ActedAt)
 	if err != nil {

@@ -47,7 +47,7 @@ func (h *Hypervisor) Boot(ctx context.Context, pod *v1.Pod) error {
 	c := pod.Spec.Containers[0]
 	guest := h.Images[c.Image]
 	if guest == nil {
-		return fmt.Errorf("image %q: there is no such image", c.Image)
+		return fmt.Errorf("image %q: no such image", c.Image)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
