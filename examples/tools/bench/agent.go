@@ -183,7 +183,7 @@ func await(ctx context.Context, poll time.Duration, what string, done func() boo
 	for !done() {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting until %s: %w", what, ctx.Err())
+			return fmt.Errorf("wait until %s: %w", what, ctx.Err())
 		case <-tick.C:
 		}
 	}
@@ -211,11 +211,11 @@ func (a *agent) ends(ctx context.Context, name string) error {
 	if err := a.remove(name); err != nil {
 		return err
 	}
-	return a.awaitPods(ctx, pollOne, name+" is gone", func(pods map[string]v1.Pod) bool { _, there := pods[name]; return !there })
+	return a.awaitPods(ctx, pollOne, name+" is absent", func(pods map[string]v1.Pod) bool { _, there := pods[name]; return !there })
 }
 
 func (a *agent) allGone(ctx context.Context) error {
-	return a.awaitPods(ctx, pollMany, "all pods are gone", func(pods map[string]v1.Pod) bool { return len(pods) == 0 })
+	return a.awaitPods(ctx, pollMany, "no pods remain", func(pods map[string]v1.Pod) bool { return len(pods) == 0 })
 }
 
 // allEnd removes n pods and waits until /pods is empty.

@@ -134,7 +134,7 @@ func (b *bare) pidOf(ctx context.Context, container string) (int, error) {
 	}
 	_, text, ok := strings.Cut(status.Info["info"], `"pid":`)
 	if !ok {
-		return 0, fmt.Errorf("%s: the runtime does not tell the process", container)
+		return 0, fmt.Errorf("%s: the runtime reports no pid", container)
 	}
 	var pid int
 	_, err = fmt.Sscanf(strings.TrimLeft(text, " "), "%d", &pid)

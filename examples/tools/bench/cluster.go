@@ -95,7 +95,7 @@ func until(ctx context.Context, what string, f func() error) error {
 			return nil
 		}
 		if ctx.Err() != nil || time.Since(begin) > patience {
-			return fmt.Errorf("waiting until %s: %w", what, err)
+			return fmt.Errorf("wait until %s: %w", what, err)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

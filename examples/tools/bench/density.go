@@ -24,7 +24,7 @@ func densityFigures(ctx context.Context, endpoints []endpoint, binary, dir strin
 	for _, text := range strings.Split(o.density, ",") {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 10 {
-			return fmt.Errorf("-density %s: %q is no number of at least 10 pods", o.density, text)
+			return fmt.Errorf("-density %s: %q is not a number of at least 10", o.density, text)
 		}
 		sizes = append(sizes, n)
 	}

@@ -72,8 +72,8 @@ func restart(ctx context.Context, b *bare, a *agent, o options) error {
 		}
 		ours = append(ours, took)
 	}
-	row("a dead container's successor runs", median(ours), median(alone.starts), 0)
-	fmt.Printf("  %-52s %10s   (limit 1200 ms polling, 250 ms events)\n", "  the slowest of them", ms(slices.Max(ours)))
+	row("restart of a dead container", median(ours), median(alone.starts), 0)
+	fmt.Printf("  %-52s %10s   (limit 1200 ms polling, 250 ms events)\n", "  slowest", ms(slices.Max(ours)))
 	return alone.end(ctx)
 }
 
@@ -129,7 +129,7 @@ func burst(ctx context.Context, b *bare, a *agent, o options) error {
 		ours = append(ours, d)
 	}
 	row(fmt.Sprintf("%d pods at once: the last is Running", o.burst), slices.Max(ours), slices.Max(bare), 1.15)
-	fmt.Printf("  %-52s %10s   last %10s   ratio %.2f (limit 0.65)\n", "  the median of them", ms(median(ours)), ms(slices.Max(ours)),
+	fmt.Printf("  %-52s %10s   last %10s   ratio %.2f (limit 0.65)\n", "  median", ms(median(ours)), ms(slices.Max(ours)),
 		float64(median(ours))/float64(slices.Max(ours)))
 	return nil
 }

@@ -65,20 +65,20 @@ type options struct {
 
 func main() {
 	var o options
-	flag.IntVar(&o.runs, "runs", 15, "how often single-pod figures are taken")
-	flag.IntVar(&o.burst, "burst", 50, "how many pods start at once, and stay for the idle figures")
-	flag.DurationVar(&o.idle, "idle", 30*time.Second, "how long the idle agent is watched")
-	flag.IntVar(&o.pleg, "pleg", 0, "with how many pods to measure how soon a death is seen; 0: the other figures")
-	flag.IntVar(&o.ready, "ready", 0, "with how many pods to measure how soon they are ready; 0: the other figures")
-	flag.IntVar(&o.stop, "stop", 0, "how many pods to stop at once, to measure when SIGTERM arrives; 0: the other figures")
-	flag.BoolVar(&o.volumes, "volumes", false, "measure how soon pods with volumes run, instead of the other figures")
-	flag.BoolVar(&o.cgroups, "cgroups", false, "measure how soon pods run with cgroups of their own and without, instead of the other figures")
-	flag.IntVar(&o.volumePods, "volumepods", 0, "with how many pods to measure what volumes cost, on a runtime in memory; 0: the other figures")
-	flag.BoolVar(&o.cluster, "cluster", false, "measure pods of a real API server, instead of the other figures")
-	flag.StringVar(&o.density, "density", "", "with which numbers of pods of a real API server to measure what they cost, as in 50,110; empty: the other figures")
-	flag.Int64Var(&o.logs, "logs", 0, "how many bytes of a log to read through the kubelet API, runs times; 0: the other figures")
-	flag.IntVar(&o.exec, "exec", 0, "how many sessions of exec to open through the kubelet API; 0: the other figures")
-	flag.BoolVar(&o.upstream, "upstream", false, "with -cluster, -density, -stop, -logs or -exec: measure the upstream kubelet, too")
+	flag.IntVar(&o.runs, "runs", 15, "number of measurements of each single-pod figure")
+	flag.IntVar(&o.burst, "burst", 50, "number of pods that start at once; they stay for the idle figures")
+	flag.DurationVar(&o.idle, "idle", 30*time.Second, "duration of the idle measurement")
+	flag.IntVar(&o.pleg, "pleg", 0, "measure only the time from the death of a container to its restart, with this number of pods")
+	flag.IntVar(&o.ready, "ready", 0, "measure only the time to readiness, with this number of pods")
+	flag.IntVar(&o.stop, "stop", 0, "measure only the time to SIGTERM, with this number of pods stopped at once")
+	flag.BoolVar(&o.volumes, "volumes", false, "measure only the start of pods with volumes")
+	flag.BoolVar(&o.cgroups, "cgroups", false, "measure only the start of pods with and without their own cgroups")
+	flag.IntVar(&o.volumePods, "volumepods", 0, "measure only the cost of volumes, with this number of pods on a runtime in memory")
+	flag.BoolVar(&o.cluster, "cluster", false, "measure only pods of a real API server")
+	flag.StringVar(&o.density, "density", "", "measure only the cost of pods of a real API server, for each of these numbers of pods, such as 50,110")
+	flag.Int64Var(&o.logs, "logs", 0, "measure only reads of a log with this number of bytes through the kubelet API")
+	flag.IntVar(&o.exec, "exec", 0, "measure only exec through the kubelet API, with this number of sessions")
+	flag.BoolVar(&o.upstream, "upstream", false, "with -cluster, -density, -stop, -logs or -exec: also measure the upstream kubelet")
 	flag.Parse()
 	o.image = os.Getenv("PODWRIGHT_IMAGE_TESTPROG")
 
@@ -96,7 +96,7 @@ func run(ctx context.Context, o options) error {
 		{"containerd 2.2 (events)", os.Getenv("PODWRIGHT_CRI_V2")},
 	}
 	if o.volumePods == 0 && (o.image == "" || endpoints[0].address == "" || endpoints[1].address == "") {
-		return fmt.Errorf("no runtimes: run it as go run ./examples/tools/testbed -- go run ./examples/tools/bench")
+		return fmt.Errorf("no runtimes: use go run ./examples/tools/testbed -- go run ./examples/tools/bench")
 	}
 	dir, err := os.MkdirTemp("", "podwright-bench-")
 	if err != nil {

@@ -130,7 +130,7 @@ func (a *agent) startMany(ctx context.Context, n int, volumes bool) error {
 			return err
 		}
 	}
-	fmt.Printf("  %-52s %10s\n", "all run, a hundred started at a time", ms(time.Since(begin)))
+	fmt.Printf("  %-52s %10s\n", "all run, started in batches of 100", ms(time.Since(begin)))
 	return nil
 }
 
@@ -154,7 +154,7 @@ func (a *agent) changeMany(ctx context.Context, objects string, o options) error
 			return err
 		}
 		left := slices.Clone(files)
-		err := a.await(ctx, pollOne, "the change is everywhere", func() bool {
+		err := a.await(ctx, pollOne, "all pods have the change", func() bool {
 			left = slices.DeleteFunc(left, func(file string) bool {
 				text, err := os.ReadFile(file)
 				return err == nil && string(text) == want
@@ -171,8 +171,8 @@ func (a *agent) changeMany(ctx context.Context, objects string, o options) error
 	}
 	reads, err := opened()
 	if err == nil {
-		spread(fmt.Sprintf("a config map of %d pods changes: on disk everywhere", len(files)), took, time.Second)
-		fmt.Printf("  %-52s %10.1f times, for all pods together\n", "  the file of it is opened, for each change", float64(reads)/float64(o.runs))
+		spread(fmt.Sprintf("config map change of %d pods: on all disks", len(files)), took, time.Second)
+		fmt.Printf("  %-52s %10.1f, for all pods together\n", "  opens of its file per change", float64(reads)/float64(o.runs))
 	}
 	return err
 }

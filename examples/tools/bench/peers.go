@@ -47,7 +47,7 @@ const upstreamTimeout = 30 * time.Minute
 func ask(ctx context.Context, path string) (string, error) {
 	folder := os.Getenv("PODWRIGHT_CONTROLPLANE")
 	if folder == "" {
-		return "", errors.New("no control plane: run it as the command of go run ./examples/tools/testbed -controlplane")
+		return "", errors.New("no control plane: run bench as the command of go run ./examples/tools/testbed -controlplane")
 	}
 	body, err := control.Do(ctx, http.MethodGet, filepath.Join(folder, "ctl.sock"), path, upstreamTimeout)
 	if err != nil {

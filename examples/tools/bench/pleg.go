@@ -77,9 +77,9 @@ func kills(ctx context.Context, b *bare, binary, dir string, e endpoint, limit s
 	if err != nil {
 		return err
 	}
-	row("killed, until its successor has started (median)", median(ours), median(bare.starts), 0)
-	fmt.Printf("  %-52s %10s\n", "  of it, until the runtime itself knows (median)", ms(median(bare.exits)))
-	fmt.Printf("  %-52s %10s   (limit of the median: %s)\n", "  the slowest of them", ms(slices.Max(ours)), limit)
+	row("kill to start of the next container (median)", median(ours), median(bare.starts), 0)
+	fmt.Printf("  %-52s %10s\n", "  including: kill to exit in the runtime (median)", ms(median(bare.exits)))
+	fmt.Printf("  %-52s %10s   (limit of the median: %s)\n", "  slowest", ms(slices.Max(ours)), limit)
 	if err := a.allEnd(ctx, o.pleg, victim); err != nil {
 		return err
 	}

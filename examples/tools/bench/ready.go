@@ -65,8 +65,8 @@ func readyEach(ctx context.Context, a *agent, n int) error {
 		all = append(all, seen.Sub(began))
 		afterAnswer = append(afterAnswer, seen.Sub(s.answered(waiter(i))))
 	}
-	spread("server turns ready, until Ready in /pods", all, probePeriod+50*time.Millisecond)
-	spread("of it, since the answer to the probe", afterAnswer, 50*time.Millisecond)
+	spread("server ready to Ready in /pods", all, probePeriod+50*time.Millisecond)
+	spread("  including: probe response to Ready in /pods", afterAnswer, 50*time.Millisecond)
 	return a.allEnd(ctx, n, waiter)
 }
 
@@ -134,7 +134,7 @@ func (s *serving) turnReady(ctx context.Context, a *agent, pod string) (began, s
 		return podReady(&p)
 	})
 	if err == nil && s.answered(pod).IsZero() {
-		err = fmt.Errorf("%s is ready, and was not asked", pod)
+		err = fmt.Errorf("%s is ready without a probe", pod)
 	}
 	return began, seen, err
 }

@@ -164,7 +164,7 @@ func (s *sessions) logs(ctx context.Context, put func(row, value string), o opti
 				rates[i], peak = append(rates[i], took), max(peak, anonymous)
 			}
 		}
-		for i, way := range []string{"straight", "through the API server"} {
+		for i, way := range []string{"direct", "through the API server"} {
 			put(fmt.Sprintf("log of %d MB, %s", o.logs/1_000_000, way), fmt.Sprintf("%.0f MB/s", float64(o.logs)/1e6/median(rates[i]).Seconds()))
 		}
 		put("anonymous memory before; most while reading", fmt.Sprintf("%.1f; %.1f MiB", before["RssAnon"], peak))
@@ -248,7 +248,7 @@ func (s *sessions) execs(ctx context.Context, put func(row, value string), o opt
 		}
 		own := median(took[0])
 		put("exec of true on the runtime's own URL", ms(own))
-		put("exec of true straight at the kubelet", times(median(took[1]), own))
+		put("exec of true directly on the kubelet", times(median(took[1]), own))
 		put("exec of true through the API server", times(median(took[2]), own))
 		return nil
 	})

@@ -277,5 +277,5 @@ A kubelet joins as node %s with
 
   --kubeconfig=%s --hostname-override=%s
 
-Ctrl-C takes everything down.`, c.url(), c.path("admin.kubeconfig"), program, c.options.node, c.path("node.kubeconfig"), c.options.node)
+Ctrl-C stops everything.`, c.url(), c.path("admin.kubeconfig"), program, c.options.node, c.path("node.kubeconfig"), c.options.node)
 }

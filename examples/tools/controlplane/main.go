@@ -31,14 +31,14 @@ func main() {
 const usage = `usage: GOWORK=off go run -C examples/tools/controlplane . [FLAGS] [-- COMMAND [ARGS...]]
        GOWORK=off go run -C examples/tools/controlplane . -build NAME[,NAME...]
 
-Builds what is not built yet, starts etcd, kube-apiserver, kube-controller-manager
-and kube-scheduler on loopback, and takes them down again: when COMMAND has ended,
-or, without one, on Ctrl-C.
-  -controller-manager=false  without it (and so without service accounts)
-  -scheduler=false           without it
-  -node NAME                 write a kubeconfig for this node, too (the host's name)
-  -logs DIR                  write the logs there, to be kept
-  -exports                   print the environment of COMMAND, and no instructions
+Builds missing programs, starts etcd, kube-apiserver, kube-controller-manager and
+kube-scheduler on loopback, and stops them when COMMAND ends or, without a COMMAND,
+on Ctrl-C.
+  -controller-manager=false  start no kube-controller-manager: no service accounts
+  -scheduler=false           start no kube-scheduler
+  -node NAME                 write a kubeconfig for this node (default: the host's name)
+  -logs DIR                  write the logs to DIR and keep them
+  -exports                   print the environment of COMMAND instead of instructions
   -build NAMES               only build programs and print their paths: etcd,
                              kube-apiserver, kube-controller-manager,
                              kube-scheduler, kubectl, kubelet (the upstream one)

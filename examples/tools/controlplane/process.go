@@ -87,13 +87,13 @@ func (c *component) launch(ctx context.Context) error {
 		err := cmd.Wait()
 		close(p.ended)
 		if isClosed(p.counted) && !isClosed(p.ordered) {
-			c.died(c.name, fmt.Errorf("%s has ended by itself: %w\n%s", c.name, errors.Join(err, errEnded), tail(c.log, 10)))
+			c.died(c.name, fmt.Errorf("%s exited unexpectedly: %w\n%s", c.name, errors.Join(err, errEnded), tail(c.log, 10)))
 		}
 	}()
 	return nil
 }
 
-var errEnded = errors.New("it was to run on")
+var errEnded = errors.New("no stop was requested")
 
 // waitReady polls ready until it succeeds, or fails when the process ends.
 func (c *component) waitReady(ctx context.Context) error {
@@ -109,9 +109,9 @@ func (c *component) waitReady(ctx context.Context) error {
 		}
 		select {
 		case <-c.process.ended:
-			return fmt.Errorf("%s has ended before it was ready: %w\n%s", c.name, err, tail(c.log, 10))
+			return fmt.Errorf("%s exited before it was ready: %w\n%s", c.name, err, tail(c.log, 10))
 		case <-ctx.Done():
-			return fmt.Errorf("%s: %w; last answer: %w", c.name, context.Cause(ctx), err)
+			return fmt.Errorf("%s: %w; last error: %w", c.name, context.Cause(ctx), err)
 		case <-tick.C:
 		}
 	}

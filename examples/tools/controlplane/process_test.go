@@ -53,7 +53,7 @@ func TestComponentStartsAndStops(t *testing.T) {
 func TestComponentThatNeverIsReady(t *testing.T) {
 	c, _ := scripted(t, "echo no such flag >&2; exit 1")
 	err := c.start(t.Context())
-	require.ErrorContains(t, err, "script has ended before it was ready")
+	require.ErrorContains(t, err, "script exited before it was ready")
 	require.ErrorContains(t, err, "no such flag")
 
 	c, _ = scripted(t, "exec sleep 60")

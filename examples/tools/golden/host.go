@@ -88,7 +88,7 @@ func keepSettings() func() {
 	return func() {
 		for path, text := range kept {
 			if err := os.WriteFile(path, text, 0o644); err != nil {
-				fmt.Fprintln(os.Stderr, "golden: put back", path, err)
+				fmt.Fprintln(os.Stderr, "golden: restore", path, err)
 			}
 		}
 	}

@@ -78,11 +78,11 @@ func (o options) manifests() string {
 func main() {
 	var o options
 	flag.StringVar(&o.dir, "dir", "cri/pods/testdata/golden", "folder with environment.json and pods")
-	flag.StringVar(&o.kubelet, "kubelet", "", "an upstream kubelet that is already built")
+	flag.StringVar(&o.kubelet, "kubelet", "", "path of an upstream kubelet; default: build one")
 	flag.StringVar(&o.only, "only", "", "record only these pods, separated by commas")
 	flag.StringVar(&o.log, "log", "", "keep the kubelet's log in this file")
 	flag.StringVar(&o.set, "set", "", "record only this set: standalone, cgroup2, options or cluster")
-	inside := flag.Bool("inside", false, "set by golden itself: the namespaces are made")
+	inside := flag.Bool("inside", false, "for internal use: the namespaces exist")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -222,7 +222,7 @@ func (r *recorder) write(ctx context.Context) error {
 		path := filepath.Join(dir, name+".json")
 		requests, _ := r.runtime.Requests(uid(name))
 		if pod := pods[uid(name)]; len(requests.Containers) == 0 {
-			recorded.Refused[name] = "not taken from its manifest"
+			recorded.Refused[name] = "manifest not accepted"
 			if pod.Name != "" {
 				recorded.Refused[name] = pod.Status.Reason + ": " + pod.Status.Message
 			}
@@ -237,7 +237,7 @@ func (r *recorder) write(ctx context.Context) error {
 			return err
 		}
 	}
-	fmt.Printf("recorded %d pods, %d were refused\n", len(r.names)-len(recorded.Refused), len(recorded.Refused))
+	fmt.Printf("recorded %d pods, %d were rejected\n", len(r.names)-len(recorded.Refused), len(recorded.Refused))
 	if r.only != "" {
 		return nil
 	}

@@ -112,7 +112,7 @@ func (c *containerd) spawn() error {
 		ordered := p.ordered
 		p.mu.Unlock()
 		if !ordered {
-			c.report.line("containerd %s ended by itself: %v; see %s", c.Key, err, c.LogFile)
+			c.report.line("containerd %s exited unexpectedly: %v; see %s", c.Key, err, c.LogFile)
 		}
 		close(p.died)
 	}()

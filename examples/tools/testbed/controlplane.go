@@ -30,7 +30,7 @@ const controlPlaneTimeout = time.Minute
 func controlPlaneDir(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "github.com/podwright/podwright/examples/tools/testbed").Output()
 	if err != nil {
-		return "", fmt.Errorf("where examples/tools/testbed is: %w", err)
+		return "", fmt.Errorf("find examples/tools/testbed: %w", err)
 	}
 	return filepath.Join(strings.TrimSpace(string(out)), "../controlplane"), nil
 }
@@ -80,7 +80,7 @@ func readExports(r io.Reader) ([]string, error) {
 			return environ, nil
 		}
 	}
-	return nil, errors.New("it has ended")
+	return nil, errors.New("exited before it was ready")
 }
 
 // close stops the control plane and all its components.

@@ -14,7 +14,7 @@ func TestReadExports(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"KUBECONFIG=/a/b c", "PODWRIGHT_CONTROLPLANE=/a"}, environ)
 	_, err = readExports(strings.NewReader("export KUBECONFIG=/a\n"))
-	require.ErrorContains(t, err, "it has ended")
+	require.ErrorContains(t, err, "exited before it was ready")
 	_, err = readExports(strings.NewReader("panic: no\n"))
 	require.ErrorContains(t, err, `"panic: no"`)
 }

@@ -72,9 +72,9 @@ func waitReady(ctx context.Context, socket string, died <-chan struct{}) (string
 		}
 		select {
 		case <-died:
-			return "", fmt.Errorf("ended before it was ready: %w", err)
+			return "", fmt.Errorf("exited before it was ready: %w", err)
 		case <-ctx.Done():
-			return "", fmt.Errorf("%w; last answer: %w", context.Cause(ctx), err)
+			return "", fmt.Errorf("%w; last error: %w", context.Cause(ctx), err)
 		case <-tick.C:
 		}
 	}

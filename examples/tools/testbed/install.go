@@ -45,7 +45,7 @@ func (in installer) ensure(ctx context.Context) (tools, error) {
 			return err
 		}
 		if err := in.packages(ctx); err != nil {
-			in.report.line("going on without: %v", err)
+			in.report.line("continuing without: %v", err)
 		}
 		if err := in.unpackDebs(ctx); err != nil {
 			return err

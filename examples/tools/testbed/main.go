@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string) int {
 // runCommand runs a command with runtimes, or without them if the user is not root.
 func runCommand(ctx context.Context, opts options, signals <-chan os.Signal, report *reporter) int {
 	if os.Geteuid() != 0 {
-		report.line("not root: leaving out the container runtimes, only the command runs")
+		report.line("not root: the command runs without container runtimes")
 		return runPlain(opts.argv, withoutOurs(os.Environ()), signals, report)
 	}
 	code, err := runWithRuntimes(ctx, opts, signals, report)
@@ -67,8 +67,8 @@ const usage = `usage: go run ./examples/tools/testbed [-logs DIR] [-controlplane
        go run ./examples/tools/testbed -all [-run REGEXP] [-timing] [-lanes N] [-logs DIR] [PACKAGES...]
 
 Starts two containerd versions, an image registry and test images, runs the
-command with their addresses in its environment, and takes everything down.
-  -logs DIR      write the runtimes' logs there, to be kept
+command with their addresses in its environment, and stops everything.
+  -logs DIR      write the runtimes' logs to DIR and keep them
   -controlplane  also start a Kubernetes control plane (examples/tools/controlplane)
   -all           test every module of the repository with the race detector:
                  packages that need no runtime at low priority, the others beside
@@ -103,7 +103,7 @@ func parseArgs(args []string) (options, error) {
 	opts.argv = flags.Args()
 	switch {
 	case opts.all && opts.lanes < 1:
-		return opts, errors.New("-lanes: at least 1")
+		return opts, errors.New("-lanes: must be at least 1")
 	case !opts.all && (len(opts.argv) == 0 || opts.argv[0] == ""):
 		return opts, errors.New("no command")
 	}

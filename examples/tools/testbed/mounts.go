@@ -61,7 +61,7 @@ func removeTree(dir string) error {
 		return err
 	}
 	if len(points) > 0 {
-		return errors.New(dir + " is not deleted: something is mounted below it")
+		return errors.New(dir + " is not deleted: it contains a mount")
 	}
 	return os.RemoveAll(dir)
 }

@@ -161,7 +161,7 @@ func endProcesses(find func() ([]procInfo, error), steps []endStep) error {
 			break
 		}
 	}
-	return errors.New("processes are left")
+	return errors.New("processes remain")
 }
 
 type endStep struct {

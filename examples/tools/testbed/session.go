@@ -175,7 +175,7 @@ func (s *session) startRuntimes(ctx context.Context, t tools, logs string) error
 		return err
 	}
 	if !t.portmap {
-		s.report.line("iptables does not work here: pods get no host ports")
+		s.report.line("iptables is unusable: pods get no host ports")
 	}
 	s.control, err = startControl(ctx, s.ctlSocket(), s.runtimes)
 	return err

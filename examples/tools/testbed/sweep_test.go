@@ -30,7 +30,7 @@ func TestRemoveTreeWithoutMounts(t *testing.T) {
 	require.NoError(t, removeTree(dir))
 	require.NoDirExists(t, dir)
 	require.NoError(t, removeTree(dir))
-	require.ErrorContains(t, removeTree("/proc"), "mounted")
+	require.ErrorContains(t, removeTree("/proc"), "contains a mount")
 }
 
 func TestContainerIDs(t *testing.T) {

@@ -49,7 +49,7 @@ func RemoveCgroups(t testing.TB, root string) {
 	t.Helper()
 	for _, dir := range slices.Backward(cgroups(root)) {
 		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("cgroups that are left: %v", err)
+			t.Errorf("remaining cgroup: %v", err)
 		}
 	}
 }

@@ -51,11 +51,11 @@ func (i image) run(ctx context.Context, folder, command string, out io.Writer) (
 	copyLines(out, lines)
 	err = cmd.Wait()
 	if ctx.Err() != nil {
-		return exitSetup, fmt.Errorf("%w; what it said while it booted is in %s", context.Cause(ctx), console)
+		return exitSetup, fmt.Errorf("%w; see the boot log %s", context.Cause(ctx), console)
 	}
 	text, readErr := os.ReadFile(codeFile)
 	if readErr != nil {
-		return exitSetup, fmt.Errorf("the guest did not come to an end: %w; see %s\n%s", errors.Join(err, readErr), console, &trouble)
+		return exitSetup, fmt.Errorf("the guest did not finish: %w; see %s\n%s", errors.Join(err, readErr), console, &trouble)
 	}
 	return strconv.Atoi(strings.TrimSpace(string(text)))
 }

@@ -140,7 +140,7 @@ func (i image) boot(root string) error {
 	for from, to := range map[string]string{"vmlinuz-*": i.kernel(), "initrd.img-*": i.initrd()} {
 		found, err := filepath.Glob(filepath.Join(root, "boot", from))
 		if err != nil || len(found) != 1 {
-			return fmt.Errorf("the guest has not exactly one /boot/%s: %v", from, found)
+			return fmt.Errorf("the guest must have exactly one /boot/%s, found %v", from, found)
 		}
 		if err := os.Rename(found[0], to); err != nil {
 			return err

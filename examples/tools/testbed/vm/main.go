@@ -13,9 +13,9 @@ import (
 )
 
 const usage = `usage: go run ./examples/tools/testbed/vm COMMAND
-  test [-timeout D] [-run REGEXP] PACKAGE...  tests of packages in the guest
-  run [-timeout D] FOLDER SHELL-COMMAND       a command, with FOLDER at /mnt
-  build                                       only makes the image
+  test [-timeout D] [-run REGEXP] PACKAGE...  runs tests of packages in the guest
+  run [-timeout D] FOLDER SHELL-COMMAND       runs a command, with FOLDER at /mnt
+  build                                       only builds the image
 `
 
 const (
@@ -76,7 +76,7 @@ func parse(args []string) (o options, err error) {
 		if args[0] == "-run" {
 			o.run = args[1]
 		} else if o.timeout, err = time.ParseDuration(args[1]); err != nil || o.timeout <= 0 {
-			return o, fmt.Errorf("-timeout: %q is no duration", args[1])
+			return o, fmt.Errorf("-timeout: %q is not a positive duration", args[1])
 		}
 		args = args[2:]
 	}
