@@ -114,7 +114,7 @@ func (r *Resolver) claim(ctx context.Context, pod *v1.Pod, v *v1.Volume, name st
 	case claim == nil:
 		return nil, volume.ErrNotFound
 	case v.Ephemeral != nil && !metav1.IsControlledBy(claim, pod):
-		return nil, fmt.Errorf("%w %s/%s (%s), as that of an ephemeral volume has to be", ErrNotOwned, pod.Namespace, pod.Name, pod.UID)
+		return nil, fmt.Errorf("%w %s/%s (%s), which its ephemeral volume requires", ErrNotOwned, pod.Namespace, pod.Name, pod.UID)
 	case claim.DeletionTimestamp != nil && !slices.Contains(claim.Finalizers, pvcProtection):
 		return nil, ErrDeleted
 	case claim.Status.Phase != v1.ClaimBound:
@@ -136,7 +136,7 @@ func (r *Resolver) persistent(ctx context.Context, claim *v1.PersistentVolumeCla
 	case pv.Spec.ClaimRef == nil:
 		return nil, fmt.Errorf("%w: spec.claimRef is empty", ErrNotBound)
 	case pv.Spec.ClaimRef.UID != claim.UID:
-		return nil, fmt.Errorf("%w: that with the UID %s", ErrOtherClaim, pv.Spec.ClaimRef.UID)
+		return nil, fmt.Errorf("%w: UID %s", ErrOtherClaim, pv.Spec.ClaimRef.UID)
 	}
 	if err := r.mayBeHere(pv); err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (r *Resolver) mayBeHere(pv *v1.PersistentVolume) error {
 	}
 	node := r.cfg.Node()
 	if node == nil {
-		return errors.New("spec.nodeAffinity: the labels of this node are not known yet")
+		return errors.New("spec.nodeAffinity: the labels of this node are not available yet")
 	}
 	terms, err := nodeaffinity.NewNodeSelector(pv.Spec.NodeAffinity.Required)
 	switch {

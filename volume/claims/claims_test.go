@@ -161,7 +161,7 @@ func TestNodeAffinity(t *testing.T) {
 	r, err := claims.New(claims.Config{Objects: o, Node: func() *v1.Node { return node }})
 	require.NoError(t, err)
 	_, err = r.Resolve(t.Context(), pod(), claimed())
-	require.EqualError(t, err, "claim ns/web-disk: volume pv: spec.nodeAffinity: the labels of this node are not known yet")
+	require.EqualError(t, err, "claim ns/web-disk: volume pv: spec.nodeAffinity: the labels of this node are not available yet")
 	node = &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"zone": "b"}}}
 	_, err = r.Resolve(t.Context(), pod(), claimed())
 	require.ErrorIs(t, err, claims.ErrOtherNode)

@@ -204,11 +204,11 @@ func (rc *reconciler) claimHolder(v *volumeState) (step, bool) {
 	}
 	for other := range rc.claimed[v.claim()] {
 		if other.pod != v.pod && (other.state != StateNotMounted || other.op != nil) {
-			return step{why: fmt.Sprintf("pod %s, which has the volume: it is %s", other.pod.name(), v1.ReadWriteOncePod)}, true
+			return step{why: fmt.Sprintf("pod %s to release the volume (%s)", other.pod.name(), v1.ReadWriteOncePod)}, true
 		}
 	}
 	if len(rc.unread) > 0 && v.state == StateNotMounted {
-		return step{why: fmt.Sprintf("the disk to be read: the volume is %s", v1.ReadWriteOncePod), soon: rc.reading()}, true
+		return step{why: fmt.Sprintf("the scan of the disk for other users (%s)", v1.ReadWriteOncePod), soon: rc.reading()}, true
 	}
 	return step{}, false
 }

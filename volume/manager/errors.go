@@ -22,8 +22,8 @@ var (
 	ErrShutdownTimeout = errors.New("still running after the shutdown timeout")
 	// ErrReleased is wrapped by the error of a Prepare whose pod was released in the meantime.
 	// ErrPrepared is wrapped by the error of a Release whose pod was prepared in the meantime.
-	ErrReleased = errors.New("it was released meanwhile")
-	ErrPrepared = errors.New("it was prepared meanwhile")
+	ErrReleased = errors.New("released in the meantime")
+	ErrPrepared = errors.New("prepared in the meantime")
 
 	errGoexit = volume.Uncertain(errors.New("the plugin called runtime.Goexit"))
 )
@@ -67,7 +67,7 @@ func (e *NotReadyError) EventMessage() string {
 		case v.WaitsFor != "":
 			texts[i] += ": waits for " + v.WaitsFor
 		case v.Operation != "":
-			texts[i] += ": " + v.Operation + " goes on"
+			texts[i] += ": " + v.Operation + " is still running"
 		}
 	}
 	return fmt.Sprintf("cannot %s volumes yet: %s", e.Action, strings.Join(texts, "; "))

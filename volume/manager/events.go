@@ -30,7 +30,7 @@ func (m *Manager) recordOutcome(op *operation, out *outcome, firstFailure bool) 
 	case out.err == nil && op.block && !op.again:
 		m.event(op.pod, v1.EventTypeNormal, ReasonMapped, fmt.Sprintf("volume %q is mapped", op.unmount.Name))
 	case out.err != nil && op.again && firstFailure && !out.ended:
-		m.warn(op.pod, fmt.Errorf("cannot bring volume %q up to date: %w", op.unmount.Name, out.err))
+		m.warn(op.pod, fmt.Errorf("cannot refresh volume %q: %w", op.unmount.Name, out.err))
 	}
 }
 
@@ -39,7 +39,7 @@ func (m *Manager) recordOutcome(op *operation, out *outcome, firstFailure bool) 
 // attempted.
 func (m *Manager) recordExpansion(op *operation, out *outcome, firstFailure bool) {
 	err := out.err
-	reason, kind, text := ReasonFSResized, v1.EventTypeNormal, fmt.Sprintf("volume %q has %d bytes", op.unmount.Name, op.size)
+	reason, kind, text := ReasonFSResized, v1.EventTypeNormal, fmt.Sprintf("volume %q was expanded to %d bytes", op.unmount.Name, op.size)
 	switch {
 	case op.pod == nil, err == nil && !out.grown, err != nil && (!firstFailure || out.ended || out.transient()):
 		return
@@ -59,7 +59,7 @@ func (m *Manager) recordExpansion(op *operation, out *outcome, firstFailure bool
 func (m *Manager) ownershipProgress(pod *v1.Pod, name string) func(int) {
 	return func(entries int) {
 		m.event(pod, v1.EventTypeWarning, ReasonPermissionsChanging,
-			fmt.Sprintf("volume %q is being given to the pod's group: %d files so far", name, entries))
+			fmt.Sprintf("setting the group of the files of volume %q: %d files so far", name, entries))
 	}
 }
 

@@ -112,7 +112,7 @@ func (m *Manager) verify(ctx context.Context, op *operation) (attach bool, devic
 
 // errNotExpanded is the error for a volume that the controller has not expanded yet, or not at
 // all.
-var errNotExpanded = errors.New("its claim does not say that this node is to expand it")
+var errNotExpanded = errors.New("the claim does not request an expansion by this node")
 
 // expand expands a volume and returns its size, or zero if the size is unknown.
 func (m *Manager) expand(ctx context.Context, op *operation) (size int64, grown bool, err error) {

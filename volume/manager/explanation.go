@@ -45,7 +45,7 @@ func (s VolumeState) String() string {
 	if s.Operation != "" {
 		fmt.Fprintf(&b, ", %s since %s", s.Operation, s.RunningSince.Format(time.RFC3339))
 		if s.Stuck {
-			b.WriteString(" although its time is over")
+			b.WriteString(", past its timeout")
 		}
 	} else if s.WaitsFor != "" {
 		fmt.Fprintf(&b, ", waits for %s", s.WaitsFor)
@@ -65,7 +65,7 @@ func (s VolumeState) explanation() podwright.Explanation {
 	}
 	switch {
 	case s.Stuck:
-		e.Why = "its time is over"
+		e.Why = "past its timeout"
 	case s.Operation == "" && s.WaitsFor != "":
 		e.Why = "it waits for " + s.WaitsFor
 	}
@@ -115,7 +115,7 @@ func (rc *reconciler) explainUnit(s *VolumeState, a item, now time.Time) {
 		u, next := a.base(), a.next(rc, now)
 		if s.WaitsFor == "" {
 			if s.WaitsFor = next.why; next.do != doNothing {
-				s.WaitsFor = "the begin of " + next.do.String()
+				s.WaitsFor = "the start of " + next.do.String()
 			}
 		}
 		if u.err != nil {

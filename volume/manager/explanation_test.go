@@ -17,7 +17,7 @@ func TestVolumeStateString(t *testing.T) {
 		"v: Mounted, last error: failed":     {State: StateMounted, LastError: errFailed},
 		"v: NotMounted, waits for its claim, last error: failed, next try at 1970-01-01T00:16:40Z": {WaitsFor: "its claim", LastError: errFailed, NextTry: at},
 		"v: NotMounted, mount since 1970-01-01T00:16:40Z":                                          {WaitsFor: "mount", Operation: "mount", RunningSince: at},
-		"v: NotMounted, mount since 1970-01-01T00:16:40Z although its time is over":                {Operation: "mount", RunningSince: at, Stuck: true},
+		"v: NotMounted, mount since 1970-01-01T00:16:40Z, past its timeout":                        {Operation: "mount", RunningSince: at, Stuck: true},
 	} {
 		s.Name = "v"
 		require.Equal(t, want, s.String())
@@ -25,7 +25,7 @@ func TestVolumeStateString(t *testing.T) {
 	for want, s := range map[string]VolumeState{
 		"volume v: ready for 20s": {State: StateMounted, Since: at, Ready: true},
 		"volume v: it waits for its claim, last error: failed, next try in 10s": {WaitsFor: "its claim", LastError: errFailed, NextTry: at.Add(30 * time.Second)},
-		"volume v: mount for 20s, its time is over":                             {WaitsFor: "mount", Operation: "mount", RunningSince: at, Stuck: true},
+		"volume v: mount for 20s, past its timeout":                             {WaitsFor: "mount", Operation: "mount", RunningSince: at, Stuck: true},
 	} {
 		s.Name = "v"
 		require.Equal(t, want, s.explanation().At(at.Add(20*time.Second)))

@@ -16,7 +16,7 @@ import (
 // The functions of this file access no content of volumes and not even a mount point, because
 // access to an unreachable server blocks.
 
-var errLeft = errors.New("it is not empty")
+var errLeft = errors.New("not empty")
 
 // removeFolders removes the empty folders of a pod's volumes. The error lists paths that still
 // have content.

@@ -463,9 +463,9 @@ func TestV27ReadWriteOncePod(t *testing.T) {
 	}, func(t *testing.T, a *agent) {
 		first, second := newPod("u1", "disk=x"), newPod("u2", "disk=x")
 		require.NoError(t, a.Prepare(t.Context(), first))
-		require.ErrorContains(t, a.Prepare(t.Context(), second), "waits for pod ns/pod-u1 (u1), which has the volume: it is ReadWriteOncePod")
+		require.ErrorContains(t, a.Prepare(t.Context(), second), "waits for pod ns/pod-u1 (u1) to release the volume (ReadWriteOncePod)")
 		a.restart() // the new agent finds it only on the disk
-		require.ErrorContains(t, a.Prepare(t.Context(), second), "waits for pod u1, which has the volume")
+		require.ErrorContains(t, a.Prepare(t.Context(), second), "waits for pod u1 to release the volume")
 		require.NoError(t, a.Release(t.Context(), first.UID))
 		require.Equal(t, []string{"u2"}, ready.take(), "it is told at once")
 		require.NoError(t, a.Prepare(t.Context(), second))
@@ -499,7 +499,7 @@ func TestV30UnmountHangs(t *testing.T) {
 		require.NoError(t, a.Release(t.Context(), other.UID))
 
 		err = a.Release(t.Context(), stuck.UID)
-		require.ErrorContains(t, err, "although its time is over")
+		require.ErrorContains(t, err, ", past its timeout")
 		require.Equal(t, 2*time.Minute+time.Second, time.Since(begun), "it does not wait for ever")
 		require.True(t, a.Volumes(stuck.UID)[0].Stuck)
 		require.ErrorContains(t, a.Prepare(t.Context(), stuck), "unmount since")
@@ -796,7 +796,7 @@ func TestEvents(t *testing.T) {
 		require.NoError(t, a.Prepare(t.Context(), newPod("u2", "data")))
 		require.Equal(t, []string{
 			`Normal SuccessfulMountVolume: volume "pv-raw" is mapped`,
-			`Warning VolumePermissionChangeInProgress: volume "data" is being given to the pod's group: 17 files so far`,
+			`Warning VolumePermissionChangeInProgress: setting the group of the files of volume "data": 17 files so far`,
 		}, told.take())
 	})
 }
@@ -881,7 +881,7 @@ func TestForeignFolders(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Join(full, "precious"), 0o750))
 		require.NoError(t, os.WriteFile(stray, nil, 0o600))
 		err := a.Release(t.Context(), pod.UID)
-		require.ErrorContains(t, err, `this agent has no plugin "example.com/gone": `+full+": it is not empty")
+		require.ErrorContains(t, err, `this agent has no plugin "example.com/gone": `+full+": not empty")
 		require.NoDirExists(t, empty)
 		require.NoDirExists(t, a.dir(pod, a.plugin, "data"))
 		require.NoError(t, os.Remove(filepath.Join(full, "precious")))

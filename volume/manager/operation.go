@@ -34,8 +34,8 @@ const (
 
 func (k kind) String() string {
 	return [...]string{
-		"", "mount", "unmount", "expand", "verify that it is attached", "stage", "unstage",
-		"unmount sub paths", "remove folders", "read what is on disk", "list what is staged",
+		"", "mount", "unmount", "expand", "verify attachment", "stage", "unstage",
+		"unmount sub paths", "remove folders", "read the disk", "list staged volumes",
 	}[k]
 }
 

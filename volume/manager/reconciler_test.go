@@ -259,7 +259,7 @@ func (s *script) waits(v *volumeState) (waits bool, why string) {
 		paused = paused || s.now.Before(of.retry.at)
 		if first := of.first(); first != nil && v.state != StateMounted { // the volume is staged for its first user
 			if of.mislabelled(first) && !s.rc.mayUnstage(of.id.Plugin) {
-				return true, "all pods of the node to be known"
+				return true, "all pods of the node to be listed"
 			}
 			if first != v && (of.mislabelled(first) || of.mislabelled(v)) {
 				return true, "a pod that needs another label"

@@ -103,7 +103,7 @@ func (m *Manager) readPods(ctx context.Context) bool {
 		if err == nil {
 			return true
 		}
-		m.cfg.Logger.Error("cannot read which pods have volumes", "err", err)
+		m.cfg.Logger.Error("Cannot list the pods on the disk", "err", err)
 		pause.failed(doRead, time.Time{})
 		if !run.Sleep(ctx, pause.delay) {
 			return false
@@ -162,7 +162,7 @@ func (m *Manager) identify(dir string, key volumeKey) found {
 	err := run.Guard("the plugin", func() (err error) { f.shared, err = owner.VolumeIDOf(dir); return err })
 	if err != nil {
 		f.unknown = true
-		m.cfg.Logger.Warn("cannot tell whose volume this is", "path", dir, "err", err)
+		m.cfg.Logger.Warn("Cannot identify the shared volume of a folder", "path", dir, "err", err)
 	}
 	return f
 }

@@ -23,10 +23,10 @@ func TestEventMessage(t *testing.T) {
 	failed := errors.New("no such share")
 	at := time.Unix(1000, 0)
 	for text, v := range map[string]VolumeState{
-		"v: no such share":   {LastError: failed, LastErrorAt: at, NextTry: at, WaitsFor: "the begin of mount", Operation: "mount"},
-		"v: waits for claim": {WaitsFor: "claim", Operation: "mount"},
-		"v: mount goes on":   {Operation: "mount", RunningSince: at, Stuck: true},
-		"v":                  {},
+		"v: no such share":          {LastError: failed, LastErrorAt: at, NextTry: at, WaitsFor: "the start of mount", Operation: "mount"},
+		"v: waits for claim":        {WaitsFor: "claim", Operation: "mount"},
+		"v: mount is still running": {Operation: "mount", RunningSince: at, Stuck: true},
+		"v":                         {},
 	} {
 		v.Name = "v"
 		for action, end := range map[string]error{"mount": nil, "unmount": context.DeadlineExceeded} {

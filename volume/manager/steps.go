@@ -167,7 +167,7 @@ func (s *sharedState) next(rc *reconciler, now time.Time) step {
 	case s.stage == StateNotMounted:
 		return step{drop: true}
 	case !rc.mayUnstage(s.id.Plugin):
-		return step{why: "all pods of the node to be known"}
+		return step{why: "all pods of the node to be listed"}
 	}
 	return s.after(doUnstage, now)
 }
@@ -203,7 +203,7 @@ func (s *sharedState) nextRelabel(rc *reconciler, v *volumeState, now time.Time)
 		}
 	}
 	if !rc.mayUnstage(s.id.Plugin) {
-		return step{why: "all pods of the node to be known"}
+		return step{why: "all pods of the node to be listed"}
 	}
 	return s.after(doUnstage, now)
 }
