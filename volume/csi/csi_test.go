@@ -359,7 +359,7 @@ func TestLies(t *testing.T) {
 	require.ErrorIs(t, err, volume.ErrUncertain)
 	require.ErrorContains(t, err, m.Dir+"/mount does not exist")
 	require.NoError(t, os.MkdirAll(m.Dir+"/mount/precious", 0o750))
-	require.ErrorContains(t, w.unmount(m), "driver example.com says that the volume is unpublished")
+	require.ErrorContains(t, w.unmount(m), "driver example.com unpublished the volume, but its folders remain")
 	require.DirExists(t, m.Dir+"/mount/precious")
 	require.FileExists(t, m.Dir+"/vol_data.json")
 }

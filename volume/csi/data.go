@@ -60,7 +60,7 @@ func (d *data) write(dir string) error {
 }
 
 // errData is wrapped by the error for a vol_data.json with invalid or missing content.
-var errData = errors.New("it does not describe a CSI volume")
+var errData = errors.New("no valid data of a CSI volume")
 
 // readData reads vol_data.json from a folder. Errors contain the path of the file.
 func readData(dir string) (*data, error) {

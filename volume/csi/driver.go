@@ -96,7 +96,7 @@ type ExpandRequest struct {
 type StatsRequest struct{ VolumeID, VolumePath, StagingPath string }
 
 // ErrFinal is wrapped by the error of a Driver whose call had no effect.
-var ErrFinal = errors.New("nothing was done")
+var ErrFinal = errors.New("the call had no effect")
 
 // Final marks err with ErrFinal. A nil error stays nil.
 func Final(err error) error {

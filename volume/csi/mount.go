@@ -56,7 +56,7 @@ func (p *Plugin) mounted(ctx context.Context, m volume.Mount, at place, refreshA
 		out.Path, out.Device = "", m.Dir
 	case p.cfg.SELinux && m.SELinuxLabel == "" && !out.ReadOnly:
 		if out.Relabel, err = p.hasLabels(ctx, at.target); err != nil {
-			return volume.Mounted{}, volume.Uncertain(fmt.Errorf("csi: can its files have SELinux labels? %w", err))
+			return volume.Mounted{}, volume.Uncertain(fmt.Errorf("csi: check whether files can have SELinux labels: %w", err))
 		}
 	}
 	return out, nil
@@ -82,7 +82,7 @@ func readOnly(spec *volume.Spec) bool {
 // checkSpec returns an error for a spec whose paths or names are invalid.
 func checkSpec(spec *volume.Spec) error {
 	if spec.Block() && (spec.Name == "staging" || spec.Name == "publish") {
-		return fmt.Errorf("csi: a device cannot be called %q: the folder of that name is for all devices", spec.Name)
+		return fmt.Errorf("csi: device %q: the name is reserved for the folder of all devices", spec.Name)
 	}
 	return checkDriver(spec)
 }
@@ -132,7 +132,7 @@ func (p *Plugin) failed(ctx context.Context, err error, path string, before bool
 func (p *Plugin) finish(ctx context.Context, m volume.Mount, l *lookups, at place) error {
 	info, err := os.Stat(at.target)
 	if errors.Is(err, iofs.ErrNotExist) {
-		return fmt.Errorf("driver %s says that the volume is published, and %s does not exist", l.data.DriverName, at.target)
+		return fmt.Errorf("driver %s published the volume, but %s does not exist", l.data.DriverName, at.target)
 	}
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (p *Plugin) finish(ctx context.Context, m volume.Mount, l *lookups, at plac
 	_, err = ownership.Apply(ctx, at.target, ownership.Config{
 		Group: *m.FSGroup, Policy: m.FSGroupPolicy, OnProgress: m.OnProgress,
 		OnError: func(path string, err error) {
-			p.cfg.Logger.Warn("fsGroup was not given to a file", "volume", at.target, "path", path, "err", err)
+			p.cfg.Logger.Warn("fsGroup not applied to a file of the volume", "volume", at.target, "path", path, "err", err)
 		},
 	})
 	return err
@@ -186,7 +186,7 @@ func (p *Plugin) Unmount(ctx context.Context, u volume.Unmount) error {
 	}
 	err = p.calls.Do(ctx, "remove folders of", at.target, func() error { return p.clear(at, u.Block) })
 	if err != nil {
-		return fmt.Errorf("csi: driver %s says that the volume is unpublished: %w", d.DriverName, err)
+		return fmt.Errorf("csi: driver %s unpublished the volume, but its folders remain: %w", d.DriverName, err)
 	}
 	return nil
 }
@@ -195,11 +195,11 @@ func (p *Plugin) Unmount(ctx context.Context, u volume.Unmount) error {
 // invalid.
 func (p *Plugin) unmountByPath(ctx context.Context, u volume.Unmount, at place, cause error) error {
 	if errors.Is(cause, errData) {
-		p.cfg.Logger.Warn("a CSI volume is unmounted without its driver", "volume", u.Dir, "err", cause)
+		p.cfg.Logger.Warn("Unmounting a CSI volume without its driver", "volume", u.Dir, "err", cause)
 	}
 	err := p.cutOff(ctx, u, at)
 	if err != nil {
-		return fmt.Errorf("csi: %w; without its driver: %w", cause, err)
+		return fmt.Errorf("csi: %w; unmount without the driver: %w", cause, err)
 	}
 	return nil
 }

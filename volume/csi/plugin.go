@@ -229,7 +229,7 @@ func driverOf(spec *volume.Spec) string {
 // separates the parts of volume ids.
 func CheckDriverName(name string) error {
 	if len(name) > 63 || name == "volumeDevices" || strings.Contains(name, "^") {
-		return fmt.Errorf("%.100q is no name of a driver", name)
+		return fmt.Errorf("%.100q is not a valid name of a driver", name)
 	}
 	return fs.CheckName("a driver's name", name)
 }

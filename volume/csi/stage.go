@@ -119,7 +119,7 @@ func (p *Plugin) Stage(ctx context.Context, s volume.Stage) (string, error) {
 func (p *Plugin) Unstage(ctx context.Context, id string) error {
 	name, handle, ok := strings.Cut(id, "^")
 	if !ok {
-		return fmt.Errorf("csi: %q is no ID of a CSI volume", id)
+		return fmt.Errorf("csi: volume ID %q: must have the form DRIVER^HANDLE", id)
 	}
 	all := []staged{p.stagedFiles(name, handle)}
 	devices, err := p.stagedDevices()
@@ -186,7 +186,7 @@ func (p *Plugin) unpublishLeft(ctx context.Context, at staged, driver Driver, na
 			return errors.Join(removeTarget(target), blockdev.Unlink(p.devices(device, "dev", pod)))
 		})
 		if err != nil {
-			return fmt.Errorf("csi: driver %s says that the volume is unpublished: %w", name, err)
+			return fmt.Errorf("csi: driver %s unpublished the volume, but its folders remain: %w", name, err)
 		}
 	}
 	return nil
@@ -195,7 +195,7 @@ func (p *Plugin) unpublishLeft(ctx context.Context, at staged, driver Driver, na
 func (p *Plugin) removeUnstaged(ctx context.Context, at staged, driver string) error {
 	err := p.calls.Do(ctx, "remove folders of", at.path, func() error { return p.removeStaged(at) })
 	if err != nil {
-		return fmt.Errorf("csi: driver %s says that the volume is unstaged: %w", driver, err)
+		return fmt.Errorf("csi: driver %s unstaged the volume, but its folders remain: %w", driver, err)
 	}
 	return nil
 }
@@ -238,7 +238,7 @@ func (p *Plugin) stagedDevices() (out []stagedDevice, err error) {
 func (p *Plugin) read(dir string) *data {
 	d, err := readData(dir)
 	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
-		p.cfg.Logger.Warn("a staged CSI volume is left as it is", "err", err)
+		p.cfg.Logger.Warn("Staged CSI volume ignored", "err", err)
 	}
 	return d
 }

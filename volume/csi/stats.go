@@ -11,7 +11,7 @@ import (
 )
 
 // ErrNoUsage is wrapped by the error for a volume whose driver does not report usage.
-var ErrNoUsage = errors.New("the driver does not say what the volume uses")
+var ErrNoUsage = errors.New("the driver does not report the usage of volumes")
 
 // Usage requests the usage of a pod's volume from the driver. dir is the volume's folder
 // (volume.Mount.Dir) or the path of its files (volume.Mounted.Path). ok is false for a folder

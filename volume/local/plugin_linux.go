@@ -158,7 +158,7 @@ func (p *Plugin) setGroup(ctx context.Context, m volume.Mount) error {
 		return err
 	}
 	if err := run.Join(err, result.Err); err != nil {
-		p.cfg.Logger.Warn("fsGroup was not given to all files of a volume", "volume", m.Dir, "err", err)
+		p.cfg.Logger.Warn("fsGroup not applied to all files of the volume", "volume", m.Dir, "err", err)
 	}
 	return nil
 }

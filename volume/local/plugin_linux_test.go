@@ -269,11 +269,11 @@ func TestRefused(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	block := v1.PersistentVolumeBlock
 	for want, change := range map[string]func(*volume.Spec){
-		`path: "a"`:           func(s *volume.Spec) { s.Persistent.Spec.Local.Path = "a" },
-		`path: "/a/../b"`:     func(s *volume.Spec) { s.Persistent.Spec.Local.Path = "/a/../b" },
-		"no such file":        func(s *volume.Spec) { s.Persistent.Spec.Local.Path = dir + "/x" },
-		"neither a folder":    func(s *volume.Spec) { s.Persistent.Spec.Local.Path = file },
-		"no block device":     func(s *volume.Spec) { s.Persistent.Spec.VolumeMode = &block },
+		`path: "a"`:               func(s *volume.Spec) { s.Persistent.Spec.Local.Path = "a" },
+		`path: "/a/../b"`:         func(s *volume.Spec) { s.Persistent.Spec.Local.Path = "/a/../b" },
+		"no such file":            func(s *volume.Spec) { s.Persistent.Spec.Local.Path = dir + "/x" },
+		"neither a folder":        func(s *volume.Spec) { s.Persistent.Spec.Local.Path = file },
+		"not a block device":      func(s *volume.Spec) { s.Persistent.Spec.VolumeMode = &block },
 		"not a valid folder name": func(s *volume.Spec) { s.Name = "../x" },
 	} {
 		w := newWorld(t, &mounts.Memory{}, dir)

@@ -38,7 +38,7 @@ func (p *Plugin) Stage(ctx context.Context, s volume.Stage) (staged string, err 
 		return "", err
 	}
 	var info iofs.FileInfo
-	err = p.calls.Do(ctx, "look at local volume", path, func() (err error) {
+	err = p.calls.Do(ctx, "check local volume", path, func() (err error) {
 		info, err = os.Stat(path)
 		return err
 	})
@@ -50,7 +50,7 @@ func (p *Plugin) Stage(ctx context.Context, s volume.Stage) (staged string, err 
 	case s.Spec.Block() && device:
 		return path, volume.Uncertain(wrap(p.hold(ctx, path, s.ID)))
 	case s.Spec.Block():
-		return "", fmt.Errorf("local: path: %s is no block device, as volumeMode asks for", path)
+		return "", fmt.Errorf("local: path: %s is not a block device, which volumeMode Block requires", path)
 	case info.IsDir():
 		// The empty folder makes Staged list the volume.
 		return path, volume.Uncertain(wrap(os.MkdirAll(p.mountOf(s.ID), 0o750)))

@@ -51,7 +51,7 @@ func mount(m Mount) error {
 			return failed(err)
 		}
 	case len(spread) == 0:
-		return failed(errors.New("neither a type nor an option that says what to do"))
+		return failed(errors.New("needs a file system type, or an option such as bind, remount or shared"))
 	}
 	for _, how := range spread {
 		if err := unix.Mount("", m.Target, "", how, ""); err != nil {
@@ -146,7 +146,7 @@ func unmount(target string, how int) error {
 func (k *Kernel) At(ctx context.Context, path string) (Point, bool, error) {
 	var p Point
 	var mounted bool
-	err := k.calls.Do(ctx, "look at", path, func() (err error) {
+	err := k.calls.Do(ctx, "read mount point", path, func() (err error) {
 		if mounted, err = isRoot(path); err == nil && mounted {
 			p, err = pointAt(path)
 		}

@@ -28,7 +28,7 @@ func TestPropagation(t *testing.T) {
 	require.NoError(t, k.Mount(t.Context(), tmpfs(filepath.Join(a, "x"))))
 	at(t, k, filepath.Join(b, "x"), true)
 	err := k.Mount(t.Context(), mounts.Mount{Target: a, Options: []string{"size=1"}})
-	require.ErrorContains(t, err, "neither a type")
+	require.ErrorContains(t, err, "needs a file system type")
 }
 
 func TestOverlayAndOptionsThatAreWrong(t *testing.T) {

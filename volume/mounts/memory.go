@@ -83,7 +83,7 @@ func (m *Memory) Mount(ctx context.Context, what Mount) error {
 func (m *Memory) remount(what Mount) error {
 	i := m.last(what.Target)
 	if i < 0 {
-		return fmt.Errorf("remount %s: nothing is mounted", what.Target)
+		return fmt.Errorf("remount %s: not a mount point", what.Target)
 	}
 	old := m.table[i]
 	what.Source, what.FSType = old.Source, old.FSType

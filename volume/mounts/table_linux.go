@@ -50,7 +50,7 @@ func parseLine(line string) (Point, error) {
 	fields := strings.Split(line, " ")
 	mark := slices.Index(fields, "-") // the mark follows six fields and the optional ones
 	if mark < 6 || len(fields) < mark+4 {
-		return Point{}, fmt.Errorf("%q is no line of a table of mounts", line)
+		return Point{}, fmt.Errorf("%q is not a line of a mount table", line)
 	}
 	options := fields[5] + "," + fields[mark+3]
 	return Point{
