@@ -86,7 +86,7 @@ func objectOf(file string) (volume.Object, kind, error) {
 	parts := strings.Split(file, "/")
 	k, ok := kinds[parts[0]]
 	if !ok {
-		return volume.Object{}, k, fmt.Errorf("%q is no folder of objects: they are %s", parts[0], strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+		return volume.Object{}, k, fmt.Errorf("folder %q: must be one of %s", parts[0], strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
 	}
 	o := volume.Object{Kind: k.reported}
 	want := 3
@@ -94,21 +94,21 @@ func objectOf(file string) (volume.Object, kind, error) {
 		want = 2
 	}
 	if len(parts) != want {
-		return o, k, fmt.Errorf("the file of a %s is to be %d folders deep", k.name, want-1)
+		return o, k, fmt.Errorf("the file of a %s must be %d folders deep", k.name, want-1)
 	}
 	if !k.cluster {
 		o.Namespace = parts[1]
 		if faults := validation.IsDNS1123Label(o.Namespace); len(faults) > 0 {
-			return o, k, fmt.Errorf("%.80q is no namespace: %s", o.Namespace, strings.Join(faults, "; "))
+			return o, k, fmt.Errorf("namespace %.80q: %s", o.Namespace, strings.Join(faults, "; "))
 		}
 	}
 	name, ok := strings.CutSuffix(path.Base(file), ".yaml")
 	if !ok {
-		return o, k, fmt.Errorf("the name does not end with .yaml")
+		return o, k, fmt.Errorf("the file name must end with .yaml")
 	}
 	o.Name = name
 	if faults := validation.IsDNS1123Subdomain(strings.ReplaceAll(name, ":", ".")); len(faults) > 0 || !k.cluster && strings.Contains(name, ":") {
-		return o, k, fmt.Errorf("%.80q is no name of a %s", name, k.name)
+		return o, k, fmt.Errorf("name %.80q: not a valid name of a %s", name, k.name)
 	}
 	return o, k, nil
 }
@@ -264,7 +264,7 @@ func (c *catalog) find(o volume.Object) (any, error) {
 			return nil, fmt.Errorf("%s: %s: %s", o, file, why)
 		}
 		if c.unknown(file) {
-			return nil, fmt.Errorf("%s: it is not known whether %s exists", o, file)
+			return nil, fmt.Errorf("%s: %s: its folder cannot be listed", o, file)
 		}
 	}
 	return nil, NotFound(o)

@@ -154,7 +154,7 @@ func TestGone(t *testing.T) {
 		require.Equal(t, "blue", w.colour(), "what cannot be listed is not gone")
 		require.Equal(t, retry, w.again)
 		_, err := w.c.find(volume.Object{Kind: KindConfigMap, Namespace: "ns", Name: "other"})
-		require.ErrorContains(t, err, "it is not known whether configmaps/ns/other.yaml exists")
+		require.ErrorContains(t, err, "configmaps/ns/other.yaml: its folder cannot be listed")
 		require.False(t, IsNotFound(err))
 	}
 	w.files[webFile] = reading{vanished: true}
@@ -203,8 +203,8 @@ func TestStrays(t *testing.T) {
 	require.Len(t, got, len(w.files))
 	all := strings.Join(got, "\n")
 	for _, want := range []string{
-		`README "README" is no folder of objects: they are configmaps, csidrivers, secrets, tokens, trustbundles`, "to be 2 folders deep",
-		"does not end with .yaml", `"NS" is no namespace`, `"A" is no name of a ConfigMap`, "to be 1 folders deep", `"a:b" is no name of a Secret`,
+		`README folder "README": must be one of configmaps, csidrivers, secrets, tokens, trustbundles`, "must be 2 folders deep",
+		"must end with .yaml", `namespace "NS": `, `name "A": not a valid name of a ConfigMap`, "must be 1 folders deep", `name "a:b": not a valid name of a Secret`,
 	} {
 		require.Contains(t, all, want)
 	}

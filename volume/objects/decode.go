@@ -85,7 +85,7 @@ func strictly[T interface {
 		{"name", into.GetName(), o.Name}, {"namespace", into.GetNamespace(), o.Namespace},
 	} {
 		if f.have != "" && f.have != f.want {
-			return fmt.Errorf("metadata.%s: %.80q: the file's place says %q", f.field, f.have, f.want)
+			return fmt.Errorf("metadata.%s: %.80q: must be %q, as in the path of the file", f.field, f.have, f.want)
 		}
 	}
 	into.SetName(o.Name)
@@ -218,13 +218,13 @@ func Certificates(text string) (der []string, err error) {
 		block, rest = pem.Decode(rest)
 		switch {
 		case block == nil && len(bytes.TrimSpace(rest)) > 0:
-			return nil, errors.New("not all of it is PEM")
+			return nil, errors.New("contains text that is not PEM")
 		case block == nil && len(der) == 0:
-			return nil, errors.New("it has no certificate")
+			return nil, errors.New("contains no certificate")
 		case block == nil:
 			return der, nil
 		case block.Type != "CERTIFICATE" || len(block.Headers) > 0:
-			return nil, fmt.Errorf("a block %.40q is no plain certificate", block.Type)
+			return nil, fmt.Errorf("PEM block %.40q is not a plain certificate", block.Type)
 		}
 		der = append(der, string(block.Bytes))
 	}

@@ -90,14 +90,14 @@ func TestDecodeRefuses(t *testing.T) {
 		{"configmaps", "binaryData: {a/b: YQ==}\n", `binaryData: "a/b" is no valid key`},
 		{"configmaps", "data: {a: x" + mib + "}\n", "data: 1048577 bytes, more than the limit"},
 		{"configmaps", "data: {a: b}\nbinaryData: {b: " + base64.StdEncoding.EncodeToString([]byte(mib)) + "}\n", "data: 1048577 bytes, more than the limit"},
-		{"configmaps", "metadata: {name: other}\n", `metadata.name: "other": the file's place`},
+		{"configmaps", "metadata: {name: other}\n", `metadata.name: "other": must be "web"`},
 		{"configmaps", "metadata: {namespace: other}\n", `metadata.namespace: "other"`},
 		{"secrets", "Data: {a: b}\n", `unknown field "Data"`},
 		{"secrets", "stringData: {a/b: c}\n", `data: "a/b" is no valid key`},
 		{"secrets", "stringData: {a: b, b: " + mib + "}\n", "data: 1048577 bytes, more than the limit"},
-		{"trustbundles", "spec: {trustBundle: ''}", "spec.trustBundle: it has no certificate"},
-		{"trustbundles", "spec: {trustBundle: 'x'}", "not all of it is PEM"},
-		{"trustbundles", `spec: {trustBundle: "-----BEGIN KEY-----\nAAAA\n-----END KEY-----\n"}`, `"KEY" is no plain`},
+		{"trustbundles", "spec: {trustBundle: ''}", "spec.trustBundle: contains no certificate"},
+		{"trustbundles", "spec: {trustBundle: 'x'}", "contains text that is not PEM"},
+		{"trustbundles", `spec: {trustBundle: "-----BEGIN KEY-----\nAAAA\n-----END KEY-----\n"}`, `"KEY" is not a plain`},
 		{"trustbundles", "spec: {trustBundle: '" + strings.ReplaceAll(strings.Repeat(pemText, (1<<20)/len(pemText)+1), "\n", "\n\n") + "'}", "more than the limit of 1048576"},
 		{"trustbundles", "x: y\n", `unknown field "x"`},
 		{"tokens", "", "status.token: required"},
@@ -152,9 +152,9 @@ func FuzzDecode(f *testing.F) {
 // A text of certificates must have no other content.
 func TestCertificates(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "it has no certificate", " \n": "it has no certificate", "text": "not all of it is PEM", pemText + "text": "not all of it is PEM", pemText + "\n": "",
-		strings.ReplaceAll(pemText, "CERTIFICATE", "PRIVATE KEY"):                           `a block "PRIVATE KEY" is no plain certificate`,
-		strings.Replace(pemText, "-----\nAAAA", "-----\nProc-Type: 4,ENCRYPTED\n\nAAAA", 1): `a block "CERTIFICATE" is no plain certificate`,
+		"": "contains no certificate", " \n": "contains no certificate", "text": "contains text that is not PEM", pemText + "text": "contains text that is not PEM", pemText + "\n": "",
+		strings.ReplaceAll(pemText, "CERTIFICATE", "PRIVATE KEY"):                           `PEM block "PRIVATE KEY" is not a plain certificate`,
+		strings.Replace(pemText, "-----\nAAAA", "-----\nProc-Type: 4,ENCRYPTED\n\nAAAA", 1): `PEM block "CERTIFICATE" is not a plain certificate`,
 	} {
 		der, err := Certificates(text)
 		if want != "" {

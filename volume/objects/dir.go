@@ -208,7 +208,7 @@ func (d *Dir) TrustBundlesOf(ctx context.Context, signer string, selector *metav
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.catalog.unknown("trustbundles/x") {
-		return nil, errors.New("objects: it is not known which trust bundles there are")
+		return nil, errors.New("objects: the folder trustbundles cannot be listed")
 	}
 	var all []bundle
 	for _, e := range d.catalog.files {

@@ -270,7 +270,7 @@ func TestDirFolderThatBlocks(t *testing.T) {
 		require.Equal(t, "blue", d.colour())
 		require.ErrorContains(t, d.dir.CheckHealth(), fs.Silence)
 		_, err := d.dir.Secret(t.Context(), "ns", "s")
-		require.ErrorContains(t, err, "it is not known whether")
+		require.ErrorContains(t, err, "its folder cannot be listed")
 		close(answer)
 	})
 }

@@ -86,7 +86,7 @@ func (d *Dir) look() time.Duration {
 	}
 	for _, p := range problems {
 		if !slices.Contains(before, p) {
-			d.cfg.Logger.Warn("an object cannot be used", "path", join(d.cfg.Path, p.Path), "err", p.Message, "keptLastGood", p.KeptLastGood)
+			d.cfg.Logger.Warn("Object file or folder unusable", "path", join(d.cfg.Path, p.Path), "err", p.Message, "keptLastGood", p.KeptLastGood)
 		}
 	}
 	if len(changed) > 0 {

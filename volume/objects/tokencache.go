@@ -78,13 +78,13 @@ func (c *TokenCache) Token(ctx context.Context, r TokenRequest) (Token, error) {
 	switch {
 	case slot.held.valid(now):
 		if err != nil {
-			c.cfg.Logger.Warn("cannot replace the token of a service account: the old one stays in use",
+			c.cfg.Logger.Warn("Service account token not replaced; the old token stays in use",
 				"namespace", r.Namespace, "serviceAccount", r.ServiceAccount, "pod", r.PodName, "expires", slot.held.token.Expires, "err", err)
 			slot.held = slot.held.notBefore(now.Add(pause))
 		}
 		return slot.held.token, nil
 	case err == nil:
-		err = fmt.Errorf("it had expired when it came, at %s", fresh.Expires)
+		err = fmt.Errorf("received an expired token: it expired at %s", fresh.Expires)
 	}
 	return Token{}, fmt.Errorf("token of service account %s/%s: %w", r.Namespace, r.ServiceAccount, err)
 }

@@ -110,7 +110,7 @@ func TestRefreshAt(t *testing.T) {
 		m.IssueToken = func(TokenRequest) (Token, error) { return Token{Value: "old", Expires: time.Now()}, nil }
 		odd.Audiences = []string{"odder"}
 		_, err := c.Token(t.Context(), odd)
-		require.ErrorContains(t, err, "had expired when it came")
+		require.ErrorContains(t, err, "received an expired token")
 	})
 }
 

@@ -84,7 +84,7 @@ func bundles(ctx context.Context, from objects.TrustBundles, p *v1.ClusterTrustB
 	case from == nil:
 		return nil, errors.New("this agent has no trust bundles")
 	case (p.Name == nil) == (p.SignerName == nil):
-		return nil, errors.New("not exactly one of name and signerName is set")
+		return nil, errors.New("exactly one of name and signerName must be set")
 	case p.Name != nil:
 		text, err := from.TrustBundle(ctx, *p.Name)
 		if isTrue(p.Optional) && objects.IsNotFound(err) {

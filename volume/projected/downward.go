@@ -46,7 +46,7 @@ func value(pod *v1.Pod, item *v1.DownwardAPIVolumeFile, allocatable v1.ResourceL
 		field = "fieldRef.fieldPath"
 		// Other fields change, or have no value before the pod runs.
 		if !strings.HasPrefix(item.FieldRef.FieldPath, "metadata.") {
-			return field, "", fmt.Errorf("%.80q cannot be had in a volume", item.FieldRef.FieldPath)
+			return field, "", fmt.Errorf("%.80q is not available in volumes", item.FieldRef.FieldPath)
 		}
 		text, err = podfacts.FieldValue(pod, item.FieldRef.FieldPath, podfacts.Surroundings{})
 	case item.ResourceFieldRef != nil:

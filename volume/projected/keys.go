@@ -101,7 +101,7 @@ func modeOf(field string, mode *int32) (int32, error) {
 	case mode == nil:
 		return 0, volume.AtField(field, errors.New("required"))
 	case *mode < 0 || *mode > 0o777:
-		return 0, volume.AtField(field, fmt.Errorf("%#o is not one from 0 to 0777", *mode))
+		return 0, volume.AtField(field, fmt.Errorf("%#o is not from 0 to 0777", *mode))
 	}
 	return *mode, nil
 }

@@ -123,5 +123,5 @@ func TestDownwardAPI(t *testing.T) {
 	require.Equal(t, v1.StorageMediumMemory, backing.medium)
 	m.Spec.Inline.DownwardAPI.Items[0].FieldRef.FieldPath = "spec.nodeName"
 	_, err := plugin.Mount(t.Context(), m)
-	require.EqualError(t, err, `downwardAPI.items[0].fieldRef.fieldPath: "spec.nodeName" cannot be had in a volume`)
+	require.EqualError(t, err, `downwardAPI.items[0].fieldRef.fieldPath: "spec.nodeName" is not available in volumes`)
 }

@@ -70,21 +70,21 @@ func (p payload) check() (payload, error) {
 			return nil, err
 		}
 		if f.Mode < 0 || f.Mode > 0o777 {
-			return nil, fmt.Errorf("path %.80q: mode %#o is not one from 0 to 0777", name, f.Mode)
+			return nil, fmt.Errorf("path %.80q: mode %#o is not from 0 to 0777", name, f.Mode)
 		}
 		if f.Owner != nil && (*f.Owner < 0 || *f.Owner > 1<<32-2) {
 			return nil, fmt.Errorf("path %.80q: owner %d is no user", name, *f.Owner)
 		}
 		clean := path.Clean(name)
 		if _, twice := out[clean]; twice {
-			return nil, fmt.Errorf("path %.80q is there twice", clean)
+			return nil, fmt.Errorf("path %.80q occurs twice", clean)
 		}
 		out[clean] = f
 	}
 	for name := range out {
 		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 			if _, file := out[dir]; file {
-				return nil, fmt.Errorf("path %.80q is a file, and the folder of %.80q", dir, name)
+				return nil, fmt.Errorf("path %.80q is both a file and a folder of %.80q", dir, name)
 			}
 		}
 	}

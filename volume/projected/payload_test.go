@@ -24,10 +24,10 @@ func TestCheckRefuses(t *testing.T) {
 		"5000 bytes, more than 4096":    {strings.Repeat("a/", 2500): {}},
 		"1048576 bytes, more than 4096": {strings.Repeat("k", 1<<20): {}},
 		"256 bytes, more than 255":      {"a/" + strings.Repeat("b", 256): {}},
-		`"a/b" is there twice`:          {"a/b": {}, "a//b": {}},
-		`"a" is a file, and the folder`: {"a": {}, "a/b/c": {}},
+		`"a/b" occurs twice`:            {"a/b": {}, "a//b": {}},
+		`"a" is both a file and a`:      {"a": {}, "a/b/c": {}},
 		`mode 01000 is not`:             {"a": {Mode: 0o1000}},
-		`is not one from 0 to 0777`:     {"a": {Mode: -1}},
+		`is not from 0 to 0777`:         {"a": {Mode: -1}},
 		`owner -1 is no user`:           {"a": {Owner: uid(-1)}},
 		`owner 4294967295 is no user`:   {"a": {Owner: uid(1<<32 - 1)}},
 	} {

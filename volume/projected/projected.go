@@ -161,7 +161,7 @@ func (cfg *Config) collectAll(ctx context.Context, m volume.Mount, s *v1.Project
 func clashes(s *v1.ProjectedVolumeSource) error {
 	var errs []error
 	for _, c := range podfacts.Clashes(s.Sources) {
-		errs = append(errs, volume.AtField("projected."+c.Field, fmt.Errorf("%.80q is the path of projected.%s, too", c.Path, c.First)))
+		errs = append(errs, volume.AtField("projected."+c.Field, fmt.Errorf("%.80q is also the path of projected.%s", c.Path, c.First)))
 	}
 	return run.Join(errs...)
 }
@@ -188,7 +188,7 @@ func (cfg *Config) source(ctx context.Context, m volume.Mount, s *v1.VolumeProje
 	case s.PodCertificate != nil:
 		field, err = "podCertificate", errors.New("this agent has no pod certificates")
 	default:
-		field, err = "source", errors.New("none is named that this agent knows")
+		field, err = "source", errors.New("no source that this agent supports is set")
 	}
 	if err != nil {
 		return nil, refresh, volume.AtField(field, err)

@@ -143,7 +143,7 @@ func TestFaults(t *testing.T) {
 	_, err := r.plugin.Mount(t.Context(), m)
 	for _, want := range []string{
 		`projected.sources[1].secret: secret "ns/none" not found`,
-		"projected.sources[2].podCertificate: this agent has no pod certificates", "projected.sources[3].source: none is named",
+		"projected.sources[2].podCertificate: this agent has no pod certificates", "projected.sources[3].source: no source that this agent supports",
 	} {
 		require.ErrorContains(t, err, want)
 	}
@@ -153,13 +153,13 @@ func TestFaults(t *testing.T) {
 
 	m = mountOf(t, ProjectedName, projection(fromConfigMap, v1.VolumeProjection{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "a/b"}}))
 	_, err = r.plugin.Mount(t.Context(), m)
-	require.ErrorContains(t, err, `path "a" is a file, and the folder of "a/b"`)
+	require.ErrorContains(t, err, `path "a" is both a file and a folder of "a/b"`)
 	require.NoDirExists(t, m.Dir)
 
 	twice := v1.VolumeProjection{Secret: &v1.SecretProjection{LocalObjectReference: ref("none"), Items: []v1.KeyToPath{{Key: "k", Path: "p"}, {Key: "l", Path: "p"}}}}
 	m = mountOf(t, ProjectedName, projection(fromConfigMap, twice))
 	_, err = r.plugin.Mount(t.Context(), m)
-	require.EqualError(t, err, `projected.sources[1].secret.items[1].path: "p" is the path of projected.sources[1].secret.items[0].path, too`, "before anything is read")
+	require.EqualError(t, err, `projected.sources[1].secret.items[1].path: "p" is also the path of projected.sources[1].secret.items[0].path`, "before anything is read")
 	require.NoDirExists(t, m.Dir)
 
 	bare, err := New(Config{Backing: newBacking()})

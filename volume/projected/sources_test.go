@@ -219,14 +219,14 @@ func TestTrustBundle(t *testing.T) {
 	for want, b := range map[string]v1.ClusterTrustBundleProjection{
 		`clustertrustbundle "none" not found`: {Name: p("none")},
 		`no trust bundle of signer "s"`:       {SignerName: p("s")},
-		"not exactly one of name":             {},
-		"not all of it is PEM":                {Name: p("bad")},
+		"exactly one of name and":             {},
+		"contains text that is not PEM":       {Name: p("bad")},
 	} {
 		_, err := get(b)
 		require.ErrorContains(t, err, want)
 	}
 	for want, b := range map[string]*v1.ClusterTrustBundleProjection{
-		`path: path "" is empty`: {Name: p("n")}, "not exactly one of name": {Path: "x", Name: p("n"), SignerName: p("s")},
+		`path: path "" is empty`: {Name: p("n")}, "exactly one of name and": {Path: "x", Name: p("n"), SignerName: p("s")},
 	} {
 		_, err := trustBundleFile(t.Context(), m, mount(nil, nil), b, mode)
 		require.ErrorContains(t, err, want)

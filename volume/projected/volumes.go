@@ -107,7 +107,7 @@ func (v *volumes) group(m volume.Mount) ownership.Config {
 }
 
 func (v *volumes) notOwned(m volume.Mount, path string, err error) {
-	v.cfg.Logger.Warn("cannot give a file of a volume to the pod's group", "volume", m.Dir, "path", path, "err", err)
+	v.cfg.Logger.Warn("fsGroup not applied to a file of the volume", "volume", m.Dir, "path", path, "err", err)
 }
 
 // failed undoes a failed first mount and marks the error if the undo fails.
@@ -146,7 +146,7 @@ func stateDir(of, backing, name string) string {
 func checkInside(inside []string) error {
 	for _, at := range inside {
 		if strings.HasPrefix(at, "..") {
-			return fmt.Errorf("another volume is to be mounted at %.80q: that begins with \"..\"", at)
+			return fmt.Errorf("mount path %.80q of another volume begins with \"..\"", at)
 		}
 	}
 	return nil
