@@ -17,25 +17,25 @@ import (
 )
 
 var rules = []rule{
-	{"what a plugin says about a volume is pure", pure},
-	{"Mount makes what it says, Unmount takes all away", mountAndUnmount},
-	{"Mount may be repeated and changes nothing", mountTwice},
-	{"Unmount may be repeated", unmountTwice},
-	{"Unmount of nothing is no error", unmountNothing},
-	{"a volume can come back", comesBack},
-	{"killed between any two calls", killedBetween},
-	{"a part is mended, and taken away", halfway},
-	{"neighbours are not touched", neighbours},
-	{"volumes are mounted at the same time", parallel},
-	{"a context that has ended ends calls", ended},
-	{"a Mount that fails leaves nothing for ever", fails},
-	{"a Mount that fails leaves what is mounted", failsAgain},
-	{"Stage may be repeated, and is named until Unstage", stages},
-	{"Unstage of nothing is no error", unstageNothing},
-	{"a shared volume is one for all pods", shares},
+	{"methods without I/O are pure", pure},
+	{"Mount creates the returned path, Unmount leaves no files", mountAndUnmount},
+	{"Mount is idempotent", mountTwice},
+	{"Unmount is idempotent", unmountTwice},
+	{"Unmount succeeds without a Mount", unmountNothing},
+	{"Mount succeeds after Unmount", mountAfterUnmount},
+	{"Unmount succeeds after a kill between any two calls", killedBetween},
+	{"Mount completes a partial mount, Unmount removes it", partialMount},
+	{"other volumes and files stay unchanged", neighbours},
+	{"volumes are mounted concurrently", parallel},
+	{"calls return if their context is done", ended},
+	{"a failed Mount can be repeated and unmounted", fails},
+	{"a failed remount keeps the mounted volume", failsAgain},
+	{"Stage is idempotent, and Staged lists the volume until Unstage", stages},
+	{"Unstage succeeds without a Stage", unstageNothing},
+	{"pods share one staged volume", shares},
 }
 
-func inTurn(steps ...func() error) error {
+func inOrder(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
@@ -50,7 +50,7 @@ func (t *trial) unmounts(v *vol) func() error { return func() error { return t.u
 func pure(t *trial) error {
 	v := t.volume()
 	if name := t.plugin.Name(); name == "" || name != t.plugin.Name() || strings.Contains(volume.Escape(name), "/") {
-		return fmt.Errorf("the plugin's name is %q", name)
+		return fmt.Errorf("plugin name %q: must be constant, not empty and valid as a folder name", name)
 	}
 	if err := v.spec.Check(); err != nil {
 		return err
@@ -61,32 +61,32 @@ func pure(t *trial) error {
 	pod, spec := v.pod.DeepCopy(), copySpec(v.spec)
 	var before []any
 	for range 3 {
-		said := []any{t.plugin.Supports(v.spec)}
+		result := []any{t.plugin.Supports(v.spec)}
 		if p, ok := t.plugin.(volume.Remounter); ok {
-			said = append(said, p.Remounts(v.spec))
+			result = append(result, p.Remounts(v.spec))
 		}
 		if p, ok := t.plugin.(volume.Dependent); ok {
-			said = append(said, p.Objects(v.pod, v.spec))
+			result = append(result, p.Objects(v.pod, v.spec))
 		}
 		if p, ok := t.plugin.(volume.Stager); ok {
-			said = append(said, p.VolumeID(v.spec))
+			result = append(result, p.VolumeID(v.spec))
 		}
 		switch {
-		case said[0] != true:
-			return errors.New("Supports says that the volume is not supported")
-		case before != nil && !reflect.DeepEqual(before, said):
-			return fmt.Errorf("it says %v, and then %v", before, said)
+		case result[0] != true:
+			return errors.New("Supports returned false")
+		case before != nil && !reflect.DeepEqual(before, result):
+			return fmt.Errorf("repeated calls returned %v, then %v", before, result)
 		case !reflect.DeepEqual(pod, v.pod) || !reflect.DeepEqual(spec, v.spec):
-			return errors.New("asking has changed the pod or the spec")
+			return errors.New("a method changed the pod or the spec")
 		}
-		before = said
+		before = result
 	}
 	return nil
 }
 
 func mountAndUnmount(t *trial) error {
 	v := t.volume()
-	return inTurn(t.mounts(v), t.unmounts(v), func() error { return t.nothing(v) })
+	return inOrder(t.mounts(v), t.unmounts(v), func() error { return t.noRemains(v) })
 }
 
 // mountTwice also checks that a container with the first mount sees the second.
@@ -109,9 +109,9 @@ func mountTwice(t *trial) error {
 		case err != nil:
 			return err
 		case v.mounted.Path != first.Path || v.mounted.Device != first.Device:
-			return fmt.Errorf("it is at %+v, and then at %+v", first, *v.mounted)
+			return fmt.Errorf("repeated calls of Mount returned %+v, then %+v", first, *v.mounted)
 		case !os.SameFile(before, after):
-			return errors.New("containers that run do not see what was mounted again: there is another file now")
+			return errors.New("the repeated Mount created another file or folder: running containers do not see it")
 		}
 		if err := t.open(); err != nil {
 			return err
@@ -122,42 +122,42 @@ func mountTwice(t *trial) error {
 
 func unmountTwice(t *trial) error {
 	v := t.volume()
-	return inTurn(t.mounts(v), t.unmounts(v), t.unmounts(v), t.open, t.unmounts(v))
+	return inOrder(t.mounts(v), t.unmounts(v), t.unmounts(v), t.open, t.unmounts(v))
 }
 
 func unmountNothing(t *trial) error { return t.unmount(t.volume()) }
 
-func comesBack(t *trial) error {
+func mountAfterUnmount(t *trial) error {
 	v := t.volume()
-	return inTurn(t.mounts(v), t.unmounts(v), t.mounts(v), t.unmounts(v), t.open, t.mounts(v), t.unmounts(v))
+	return inOrder(t.mounts(v), t.unmounts(v), t.mounts(v), t.unmounts(v), t.open, t.mounts(v), t.unmounts(v))
 }
 
 // killedBetween runs every sequence of up to four steps.
 func killedBetween(t *trial) error {
-	cut, cancel := context.WithCancel(t.ctx)
+	cancelledCtx, cancel := context.WithCancel(t.ctx)
 	cancel()
 	steps := []orders.Step[*vol]{
 		{Name: "mount", Play: t.mount},
 		{Name: "unmount", Play: t.unmount},
 		{Name: "kill", Play: func(*vol) error { return t.open() }, Kill: true},
 		// With a context that has ended, a call may do all, a part, or none of its work.
-		{Name: "mount, cancelled", Play: func(v *vol) error { _ = t.tryMount(cut, v, false); return nil }},
+		{Name: "mount, cancelled", Play: func(v *vol) error { _ = t.tryMount(cancelledCtx, v, false); return nil }},
 		{Name: "unmount, cancelled", Play: func(v *vol) error {
-			if t.tryUnmount(cut, v) == nil {
-				return t.nothing(v)
+			if t.tryUnmount(cancelledCtx, v) == nil {
+				return t.noRemains(v)
 			}
 			return nil
 		}},
 	}
 	return orders.Each(steps, 4, t.volume, func(v *vol, played string) error {
-		if err := inTurn(t.open, t.unmounts(v)); err != nil {
+		if err := inOrder(t.open, t.unmounts(v)); err != nil {
 			return fmt.Errorf("%s; kill; unmount: %w", played, err)
 		}
 		return nil
 	})
 }
 
-func halfway(t *trial) error {
+func partialMount(t *trial) error {
 	probe := t.volume()
 	if err := t.mount(probe); err != nil {
 		return err
@@ -168,17 +168,17 @@ func halfway(t *trial) error {
 		states["an empty folder"] = func(m volume.Mount) error { return os.MkdirAll(m.Dir, 0o750) }
 	}
 	if info, err := os.Lstat(probe.state); err == nil && info.IsDir() {
-		states["an empty folder for its state"] = func(m volume.Mount) error { return os.MkdirAll(m.StateDir, 0o750) }
+		states["an empty state folder"] = func(m volume.Mount) error { return os.MkdirAll(m.StateDir, 0o750) }
 	}
 	for name, f := range t.Halfway {
 		states[name] = f
 	}
-	for name, makes := range states {
+	for name, create := range states {
 		mended, released := t.volume(), t.volume()
-		err := inTurn(
-			func() error { return makes(t.args(mended, false)) }, t.open,
+		err := inOrder(
+			func() error { return create(t.args(mended, false)) }, t.open,
 			t.mounts(mended), t.unmounts(mended),
-			func() error { return makes(t.args(released, false)) }, t.open,
+			func() error { return create(t.args(released, false)) }, t.open,
 			t.unmounts(released),
 		)
 		if err != nil {
@@ -211,17 +211,17 @@ func neighbours(t *trial) error {
 	for i, root := range roots {
 		before[i], _ = tree(root)
 	}
-	return inTurn(
+	return inOrder(
 		t.mounts(v), t.mounts(v), t.unmounts(v), t.unmounts(v), t.open, t.unmounts(v),
 		func() error {
 			for i, root := range roots {
 				if after, _ := tree(root); !reflect.DeepEqual(before[i], after) {
-					return fmt.Errorf("what is in %s has changed: %v, before that %v", root, after, before[i])
+					return fmt.Errorf("%s: the content changed from %v to %v", root, before[i], after)
 				}
 			}
 			for _, file := range precious {
 				if data, err := os.ReadFile(file); err != nil || string(data) != "precious" {
-					return fmt.Errorf("%s was touched: %q, %w", file, data, err)
+					return fmt.Errorf("%s: the content is now %q (%v)", file, data, err)
 				}
 			}
 			return errors.Join(t.check(sibling), t.check(stranger))
@@ -240,7 +240,7 @@ func parallel(t *trial) error {
 			firsts[id] = vols[i]
 		}
 	}
-	err := together(slices.Collect(maps.Values(firsts)), func(v *vol) error { return t.stage(t.ctx, v) })
+	err := inParallel(slices.Collect(maps.Values(firsts)), func(v *vol) error { return t.stage(t.ctx, v) })
 	if err != nil {
 		return err
 	}
@@ -248,11 +248,11 @@ func parallel(t *trial) error {
 		_, id := t.stager(v)
 		v.staged = firsts[id].staged
 	}
-	return together(vols, func(v *vol) error {
+	return inParallel(vols, func(v *vol) error {
 		for range rounds {
 			err := t.tryMountStaged(t.ctx, v, false)
 			if err == nil {
-				err = inTurn(func() error { return t.check(v) }, t.unmounts(v))
+				err = inOrder(func() error { return t.check(v) }, t.unmounts(v))
 			}
 			if err != nil {
 				return err
@@ -262,7 +262,7 @@ func parallel(t *trial) error {
 	})
 }
 
-func together(vols []*vol, do func(*vol) error) error {
+func inParallel(vols []*vol, do func(*vol) error) error {
 	errs := make([]error, len(vols))
 	var wg sync.WaitGroup
 	for i, v := range vols {
@@ -277,10 +277,10 @@ func ended(t *trial) error {
 	cancel()
 	v := t.volume()
 	// The plugin may complete the call or fail; it must return.
-	if err := soon("mount", func() { _ = t.tryMount(ctx, v, false) }); err != nil {
+	if err := returnsInTime("mount", func() { _ = t.tryMount(ctx, v, false) }); err != nil {
 		return err
 	}
-	if err := soon("unmount", func() { _ = t.tryUnmount(ctx, v) }); err != nil {
+	if err := returnsInTime("unmount", func() { _ = t.tryUnmount(ctx, v) }); err != nil {
 		return err
 	}
 	return t.unmount(v)
@@ -295,11 +295,11 @@ func fails(t *trial) error {
 		mend := t.Fail()
 		defer mend()
 		if t.tryMount(t.ctx, v, false) == nil {
-			return errors.New("the mount that was to fail has not")
+			return errors.New("Mount succeeded despite Fail")
 		}
 		return nil
 	}
-	return inTurn(fail, t.mounts(v), t.unmounts(v), fail, t.open, t.unmounts(v))
+	return inOrder(fail, t.mounts(v), t.unmounts(v), fail, t.open, t.unmounts(v))
 }
 
 func failsAgain(t *trial) error {
@@ -307,7 +307,7 @@ func failsAgain(t *trial) error {
 		return nil
 	}
 	v := t.volume()
-	return inTurn(t.mounts(v), func() error {
+	return inOrder(t.mounts(v), func() error {
 		before, err := tree(v.dir)
 		mend := t.Fail()
 		failed := t.tryMount(t.ctx, v, true)
@@ -317,7 +317,7 @@ func failsAgain(t *trial) error {
 		}
 		after, afterErr := tree(v.dir)
 		if !reflect.DeepEqual(before, after) || (err == nil) != (afterErr == nil) {
-			return fmt.Errorf("what was mounted has changed: %v, before that %v", after, before)
+			return fmt.Errorf("the failed Mount changed the content from %v to %v", before, after)
 		}
 		return t.check(v)
 	}, t.unmounts(v))
@@ -329,10 +329,10 @@ func stages(t *trial) error {
 	if s == nil {
 		return nil
 	}
-	named := func(want bool) func() error {
+	isListed := func(want bool) func() error {
 		return func() error {
 			if is, err := t.staged(id); err != nil || is != want {
-				return fmt.Errorf("%s is among those staged: %v, want %v (%w)", id, is, want, err)
+				return fmt.Errorf("Staged lists %s: %v, want %v (%v)", id, is, want, err)
 			}
 			return nil
 		}
@@ -341,23 +341,23 @@ func stages(t *trial) error {
 	stage := func() error {
 		path, err := t.plugin.(volume.Stager).Stage(t.ctx, volume.Stage{ID: id, Spec: v.spec})
 		if paths = append(paths, path); path != paths[0] {
-			return fmt.Errorf("it is staged at %s, and then at %s", paths[0], path)
+			return fmt.Errorf("repeated calls of Stage returned %s, then %s", paths[0], path)
 		}
 		return err
 	}
 	unstage := func() error { return t.plugin.(volume.Stager).Unstage(t.ctx, id) }
-	return inTurn(
-		named(false), stage, named(true), stage, t.open, named(true), stage, unstage, named(false), unstage,
-		stage, t.mounts(v), t.open, named(true),
+	return inOrder(
+		isListed(false), stage, isListed(true), stage, t.open, isListed(true), stage, unstage, isListed(false), unstage,
+		stage, t.mounts(v), t.open, isListed(true),
 		func() error {
 			if o, ok := t.plugin.(volume.Owner); ok {
 				if of, err := o.VolumeIDOf(v.dir); err != nil || of != id {
-					return fmt.Errorf("VolumeIDOf(%s) is %q, want %q (%w)", v.dir, of, id, err)
+					return fmt.Errorf("VolumeIDOf(%s) is %q, want %q (%v)", v.dir, of, id, err)
 				}
 			}
 			return nil
 		},
-		t.unmounts(v), unstage, t.open, named(false), unstage,
+		t.unmounts(v), unstage, t.open, isListed(false), unstage,
 	)
 }
 
@@ -378,7 +378,7 @@ func shares(t *trial) error {
 	if _, other := t.stager(second); other != id {
 		return fmt.Errorf("one volume has the IDs %q and %q", id, other)
 	}
-	return inTurn(
+	return inOrder(
 		t.mounts(first), t.mounts(second), t.unmounts(first),
 		func() error { return t.check(second) },
 		t.unmounts(second), func() error { return s.Unstage(t.ctx, id) },

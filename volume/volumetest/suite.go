@@ -43,10 +43,10 @@ type Subject struct {
 	Fail func() (mend func())
 }
 
-// patience bounds a call, limit bounds a rule.
+// callLimit bounds a call, limit bounds a rule.
 const (
-	patience = 10 * time.Second
-	limit    = time.Minute
+	callLimit = 10 * time.Second
+	limit     = time.Minute
 )
 
 // Run tests the contract of volume.Plugin, and of volume.Stager if the plugin implements it,
@@ -88,7 +88,7 @@ func play(ctx context.Context, r rule, s Subject) error {
 
 func exists(m volume.Mounted) error {
 	if (m.Path == "") == (m.Device == "") {
-		return fmt.Errorf("the mounted volume has not exactly one of Path and Device: %+v", m)
+		return fmt.Errorf("the mounted volume must have exactly one of Path and Device: %+v", m)
 	}
 	_, err := os.Lstat(m.Path + m.Device)
 	return err
@@ -172,7 +172,7 @@ func (t *trial) tryMountStaged(ctx context.Context, v *vol, again bool) error {
 	pod, spec := v.pod.DeepCopy(), copySpec(v.spec)
 	mounted, err := t.plugin.Mount(ctx, m)
 	if !reflect.DeepEqual(pod, v.pod) || !reflect.DeepEqual(spec, v.spec) {
-		return fmt.Errorf("mount of %v has changed the pod or the spec", v)
+		return fmt.Errorf("mount of %v changed the pod or the spec", v)
 	}
 	if err != nil {
 		return fmt.Errorf("mount of %v: %w", v, err)
@@ -198,7 +198,7 @@ func (t *trial) mountAgain(v *vol, again bool) error {
 
 func (t *trial) check(v *vol) error {
 	if err := t.Check(*v.mounted); err != nil {
-		return fmt.Errorf("%v is not mounted as it should be: %w", v, err)
+		return fmt.Errorf("check of %v: %w", v, err)
 	}
 	return nil
 }
@@ -218,13 +218,13 @@ func (t *trial) unmount(v *vol) error {
 	if err := t.tryUnmount(t.ctx, v); err != nil {
 		return err
 	}
-	return t.nothing(v)
+	return t.noRemains(v)
 }
 
-func (t *trial) nothing(v *vol) error {
+func (t *trial) noRemains(v *vol) error {
 	for _, path := range []string{v.dir, v.state} {
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s is there after the unmount of %v (%w)", path, v, err)
+			return fmt.Errorf("%s exists after the unmount of %v (%v)", path, v, err)
 		}
 	}
 	return t.Left(v.pod.UID, v.spec.Name)
@@ -246,8 +246,8 @@ func (t *trial) staged(id string) (bool, error) {
 	return slices.Contains(ids, id), err
 }
 
-// soon returns an error if f does not return within patience.
-func soon(what string, f func()) error {
+// returnsInTime returns an error if f does not return within callLimit.
+func returnsInTime(what string, f func()) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -256,8 +256,8 @@ func soon(what string, f func()) error {
 	select {
 	case <-done:
 		return nil
-	case <-time.After(patience):
-		return fmt.Errorf("%s did not return within %v", what, patience)
+	case <-time.After(callLimit):
+		return fmt.Errorf("%s did not return within %v", what, callLimit)
 	}
 }
 

@@ -124,28 +124,28 @@ func TestBrokenPlugins(t *testing.T) {
 		name, rule string
 		breaks     func(*broken)
 	}{
-		{"Supports changes the spec", "what a plugin says about a volume is pure", func(b *broken) {
+		{"Supports changes the spec", "methods without I/O are pure", func(b *broken) {
 			b.supports = func(s *volume.Spec) bool { s.Name += "x"; return true }
 		}},
-		{"Supports changes its mind", "what a plugin says about a volume is pure", func(b *broken) {
+		{"results of Supports differ", "methods without I/O are pure", func(b *broken) {
 			n := 0
 			b.supports = func(*volume.Spec) bool { n++; return n < 2 }
 		}},
-		{"Mount says what is not there", "Mount makes what it says, Unmount takes all away", func(b *broken) {
+		{"Mount returns a missing path", "Mount creates the returned path, Unmount leaves no files", func(b *broken) {
 			b.mount = func(_ context.Context, m volume.Mount) (volume.Mounted, error) {
 				return volume.Mounted{Path: m.Dir}, nil
 			}
 		}},
-		{"Mount changes the pod", "Mount makes what it says, Unmount takes all away", func(b *broken) {
+		{"Mount changes the pod", "Mount creates the returned path, Unmount leaves no files", func(b *broken) {
 			b.before(func(m volume.Mount) error { m.Pod.Labels = map[string]string{"a": "b"}; return nil })
 		}},
-		{"Unmount leaves its state", "Mount makes what it says, Unmount takes all away", func(b *broken) {
+		{"Unmount leaves its state", "Mount creates the returned path, Unmount leaves no files", func(b *broken) {
 			b.after(func(m volume.Mount, _ bool) { _ = os.MkdirAll(m.StateDir, 0o750) })
 		}},
-		{"Mount refuses what is there", "Mount may be repeated and changes nothing", func(b *broken) {
+		{"a repeated Mount fails", "Mount is idempotent", func(b *broken) {
 			b.before(func(m volume.Mount) error { return os.Mkdir(m.Dir, 0o750) })
 		}},
-		{"Mount makes it anew", "Mount may be repeated and changes nothing", func(b *broken) {
+		{"a repeated Mount replaces the folder", "Mount is idempotent", func(b *broken) {
 			b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
 				_ = os.Rename(m.Dir, m.Dir+"-old")
 				out, err := b.Plugin.Mount(ctx, m)
@@ -153,7 +153,7 @@ func TestBrokenPlugins(t *testing.T) {
 				return out, err
 			}
 		}},
-		{"Unmount remembers", "Unmount may be repeated", func(b *broken) {
+		{"a repeated Unmount fails", "Unmount is idempotent", func(b *broken) {
 			done := map[types.UID]bool{}
 			b.unmount = func(ctx context.Context, u volume.Unmount) error {
 				if done[u.Pod] {
@@ -163,7 +163,7 @@ func TestBrokenPlugins(t *testing.T) {
 				return b.Plugin.Unmount(ctx, u)
 			}
 		}},
-		{"Unmount wants something", "Unmount of nothing is no error", func(b *broken) {
+		{"Unmount without a Mount fails", "Unmount succeeds without a Mount", func(b *broken) {
 			b.unmount = func(_ context.Context, u volume.Unmount) error {
 				if _, err := os.Stat(u.Dir); err != nil {
 					return err
@@ -171,12 +171,12 @@ func TestBrokenPlugins(t *testing.T) {
 				return os.RemoveAll(u.Dir)
 			}
 		}},
-		{"Mount refuses who was there", "a volume can come back", func(b *broken) {
+		{"Mount after Unmount fails", "Mount succeeds after Unmount", func(b *broken) {
 			gone := map[types.UID]bool{}
 			b.unmount = func(ctx context.Context, u volume.Unmount) error { gone[u.Pod] = true; return b.Plugin.Unmount(ctx, u) }
 			b.before(func(m volume.Mount) error { return map[bool]error{true: errBoom}[gone[m.Pod.UID]] })
 		}},
-		{"Unmount knows only its own", "killed between any two calls", func(b *broken) {
+		{"Unmount ignores volumes of an earlier plugin", "Unmount succeeds after a kill between any two calls", func(b *broken) {
 			var mine sync.Map
 			b.before(func(m volume.Mount) error { mine.Store(m.Pod.UID, true); return nil })
 			b.unmount = func(ctx context.Context, u volume.Unmount) error {
@@ -186,7 +186,7 @@ func TestBrokenPlugins(t *testing.T) {
 				return b.Plugin.Unmount(ctx, u)
 			}
 		}},
-		{"an empty folder is taken for a mounted one", "a part is mended, and taken away", func(b *broken) {
+		{"an empty folder counts as mounted", "Mount completes a partial mount, Unmount removes it", func(b *broken) {
 			b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
 				if _, err := os.Stat(m.Dir); err == nil {
 					return volume.Mounted{Path: filepath.Join(m.Dir, "content")}, nil
@@ -196,10 +196,10 @@ func TestBrokenPlugins(t *testing.T) {
 				return out, err
 			}
 		}},
-		{"Unmount removes all of the pod", "neighbours are not touched", func(b *broken) {
+		{"Unmount removes all volumes of the pod", "other volumes and files stay unchanged", func(b *broken) {
 			b.unmount = func(_ context.Context, u volume.Unmount) error { return os.RemoveAll(filepath.Dir(u.Dir)) }
 		}},
-		{"Unmount goes by a prefix", "neighbours are not touched", func(b *broken) {
+		{"Unmount removes volumes with the same prefix", "other volumes and files stay unchanged", func(b *broken) {
 			b.unmount = func(_ context.Context, u volume.Unmount) error {
 				all, _ := filepath.Glob(u.Dir + "*")
 				for _, dir := range all {
@@ -208,7 +208,7 @@ func TestBrokenPlugins(t *testing.T) {
 				return nil
 			}
 		}},
-		{"one at a time", "volumes are mounted at the same time", func(b *broken) {
+		{"concurrent mounts fail", "volumes are mounted concurrently", func(b *broken) {
 			busy := make(chan struct{}, 1)
 			b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
 				select {
@@ -221,7 +221,7 @@ func TestBrokenPlugins(t *testing.T) {
 				return b.Plugin.Mount(ctx, m)
 			}
 		}},
-		{"the context is ignored", "a context that has ended ends calls", func(b *broken) {
+		{"the context is ignored", "calls return if their context is done", func(b *broken) {
 			b.unmount = func(ctx context.Context, u volume.Unmount) error {
 				if ctx.Err() != nil {
 					time.Sleep(time.Hour)
@@ -229,14 +229,14 @@ func TestBrokenPlugins(t *testing.T) {
 				return nil
 			}
 		}},
-		{"a failed mount is taken for a good one later", "a Mount that fails leaves nothing for ever", func(b *broken) {
+		{"a failed Mount counts as mounted", "a failed Mount can be repeated and unmounted", func(b *broken) {
 			b.after(func(m volume.Mount, failed bool) {
 				if failed {
 					_ = os.MkdirAll(m.StateDir, 0o750)
 				}
 			})
 		}},
-		{"a failed refresh takes down", "a Mount that fails leaves what is mounted", func(b *broken) {
+		{"a failed remount unmounts", "a failed remount keeps the mounted volume", func(b *broken) {
 			b.after(func(m volume.Mount, failed bool) {
 				if failed {
 					_ = os.RemoveAll(m.Dir)
@@ -287,12 +287,12 @@ func (b *brokenStager) Unstage(ctx context.Context, id string) error { return b.
 func (b *brokenStager) Staged(ctx context.Context) ([]string, error) { return b.staged(ctx) }
 
 func TestBrokenStagers(t *testing.T) {
-	const named = "Stage may be repeated, and is named until Unstage"
+	const named = "Stage is idempotent, and Staged lists the volume until Unstage"
 	for _, test := range []struct {
 		name, rule string
 		breaks     func(*brokenStager)
 	}{
-		{"Staged knows only its own", named, func(b *brokenStager) {
+		{"Staged omits volumes of an earlier plugin", named, func(b *brokenStager) {
 			var mine []string
 			b.stage = func(ctx context.Context, s volume.Stage) (string, error) {
 				mine = append(mine, s.ID)
@@ -300,18 +300,18 @@ func TestBrokenStagers(t *testing.T) {
 			}
 			b.staged = func(context.Context) ([]string, error) { return mine, nil }
 		}},
-		{"Stage refuses what is there", named, func(b *brokenStager) {
+		{"a repeated Stage fails", named, func(b *brokenStager) {
 			b.stage = func(_ context.Context, s volume.Stage) (string, error) {
 				return b.stageDir(s.ID), errors.Join(os.MkdirAll(b.Root, 0o750), os.Mkdir(b.stageDir(s.ID), 0o750))
 			}
 		}},
-		{"Unstage leaves something", named, func(b *brokenStager) {
+		{"Unstage leaves the volume staged", named, func(b *brokenStager) {
 			b.unstage = func(context.Context, string) error { return nil }
 		}},
-		{"Unstage wants something", "Unstage of nothing is no error", func(b *brokenStager) {
+		{"Unstage without a Stage fails", "Unstage succeeds without a Stage", func(b *brokenStager) {
 			b.unstage = func(_ context.Context, id string) error { return os.Remove(b.stageDir(id)) }
 		}},
-		{"each pod has its own", "a shared volume is one for all pods", func(b *brokenStager) {
+		{"each pod has its own stage", "pods share one staged volume", func(b *brokenStager) {
 			n := 0
 			b.id = func(s *volume.Spec) string { n++; return b.Shared.VolumeID(s) + time.Duration(n).String() }
 		}},
@@ -351,7 +351,7 @@ func TestStagedOnceInParallel(t *testing.T) {
 		})
 		one := persistent(false)(&v1.Pod{}, "one")
 		s.Spec = func(*v1.Pod, string) *volume.Spec { return copySpec(one) }
-		require.NoError(t, play(t.Context(), find(t, "volumes are mounted at the same time"), s))
+		require.NoError(t, play(t.Context(), find(t, "volumes are mounted concurrently"), s))
 		require.Greater(t, most.Load(), int64(1))
 	})
 }
