@@ -46,7 +46,7 @@ func (s *Spec) Check() error {
 	case s == nil:
 		return errors.New("volume: the spec is nil")
 	case (s.Inline == nil) == (s.Persistent == nil):
-		return fmt.Errorf("volume %q: the spec has not exactly one of Inline and Persistent", s.Name)
+		return fmt.Errorf("volume %q: the spec must have exactly one of Inline and Persistent", s.Name)
 	}
 	return fs.CheckName("volume", s.Name)
 }

@@ -20,7 +20,7 @@ func TestSpec(t *testing.T) {
 	inline, persistent := &v1.VolumeSource{}, &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}
 	for want, s := range map[string]*volume.Spec{
 		"the spec is nil":          nil,
-		"not exactly one":          {Name: "a"},
+		"must have exactly one":    {Name: "a"},
 		"a/b":                      {Name: "a/b", Inline: inline},
 		`".." is no name`:          {Name: "..", Inline: inline},
 		`"" is no name`:            {Inline: inline},

@@ -2,7 +2,6 @@ package emptydir
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -74,7 +73,7 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 			return volume.Mounted{}, volume.Uncertain(fmt.Errorf("emptyDir: fsGroup: %w", err))
 		}
 		if err := run.Join(err, result.Err); err != nil {
-			p.cfg.Logger.Warn("fsGroup was not given to all files of a volume", "volume", m.Dir, "err", err)
+			p.cfg.Logger.Warn("fsGroup not applied to all files of the volume", "volume", m.Dir, "err", err)
 		}
 	}
 	return volume.Mounted{Path: m.Dir, Relabel: m.SELinuxLabel == ""}, nil
@@ -85,14 +84,14 @@ func (p *Plugin) track(ctx context.Context, f folder, pod *v1.Pod) {
 		return
 	}
 	if err := p.cfg.Track(ctx, f.dir); err != nil {
-		p.cfg.Logger.Debug("a volume is not counted by the file system", "volume", f.dir, "err", err)
+		p.cfg.Logger.Debug("File system does not track the usage of the volume", "volume", f.dir, "err", err)
 	}
 }
 
 func (p *Plugin) folder(m volume.Mount) (folder, error) {
 	f := folder{dir: m.Dir, marker: m.StateDir, label: m.SELinuxLabel}
 	if m.SizeLimit < 0 {
-		return f, errors.New("sizeLimit: below zero")
+		return f, fmt.Errorf("sizeLimit: %d bytes: must not be below zero", m.SizeLimit)
 	}
 	var err error
 	switch medium := m.Spec.Inline.EmptyDir.Medium; {

@@ -156,7 +156,7 @@ func TestRefused(t *testing.T) {
 		`medium: "HugePages-2Mi"`:   {Medium: "HugePages-2Mi"},
 		`medium: "HugePages"`:       {Medium: "HugePages"},
 		`medium: "HugePages-x"`:     {Medium: "HugePages-x"},
-		"sizeLimit: below zero":     {SizeLimit: &negative},
+		"sizeLimit: -1 bytes: ":     {SizeLimit: &negative},
 	} {
 		w := newWorld(t, &mounts.Memory{}, source)
 		_, err := w.plugin.Mount(t.Context(), w.mount)

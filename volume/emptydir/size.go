@@ -27,7 +27,7 @@ func pageSize(pod *v1.Pod, medium v1.StorageMedium) (int64, error) {
 	sizes := strings.Join(slices.Sorted(maps.Keys(asked)), ", ")
 	if medium == v1.StorageMediumHugePages {
 		if len(asked) != 1 {
-			return 0, fmt.Errorf("medium: %q needs a pod that requests huge pages of exactly one size, not of %d (%s)", medium, len(asked), sizes)
+			return 0, fmt.Errorf("medium: %q: the pod must request huge pages of exactly one size: it requests %d (%s)", medium, len(asked), sizes)
 		}
 		q := asked[sizes]
 		return q.Value(), nil
@@ -37,7 +37,7 @@ func pageSize(pod *v1.Pod, medium v1.StorageMedium) (int64, error) {
 		return 0, fmt.Errorf("medium: %q: %w", medium, err)
 	}
 	if _, ok := asked[size.String()]; !ok {
-		return 0, fmt.Errorf("medium: %q needs a pod that requests such huge pages (it requests: %s)", medium, sizes)
+		return 0, fmt.Errorf("medium: %q: the pod must request huge pages of this size: it requests (%s)", medium, sizes)
 	}
 	return size.Value(), nil
 }

@@ -102,7 +102,7 @@ func (p *SubPaths) mounted(ctx context.Context, target string, want unix.Stat_t)
 			return false, err
 		}
 	}
-	return false, fmt.Errorf("%s: too much is mounted", target)
+	return false, fmt.Errorf("%s: more than %d mounts on one path", target, maxStacked)
 }
 
 // maxStacked bounds the mounts on one path.
@@ -166,7 +166,7 @@ func (p *SubPaths) release(ctx context.Context, target string) error {
 				return fmt.Errorf("sub path: %w", &iofs.PathError{Op: "remove", Path: target, Err: err})
 			}
 		}
-		return fmt.Errorf("sub path: %s: too much is mounted", target)
+		return fmt.Errorf("sub path: %s: more than %d mounts on one path", target, maxStacked)
 	})
 }
 

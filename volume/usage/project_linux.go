@@ -17,7 +17,7 @@ import (
 // ErrNoProjects is wrapped by the error of Projects.Track if the file system does not count
 // projects: it lacks the feature, was mounted without prjquota, or the kernel is older than
 // 5.14.
-var ErrNoProjects = errors.New("the file system keeps no account of projects")
+var ErrNoProjects = errors.New("the file system has no project quotas")
 
 // The range of project ids for Track. It begins at the first id of other kubelets.
 const (
@@ -88,7 +88,7 @@ func (p *Projects) free(ctx context.Context, d *os.File) (uint32, error) {
 			return p.next, nil
 		}
 	}
-	return 0, errors.New("all projects are taken")
+	return 0, errors.New("all project IDs are in use")
 }
 
 // counted returns the file system's count for a folder that has its own project.
