@@ -31,10 +31,10 @@ func (r *Rotation) Rotated(age time.Duration) {
 func (r *Rotation) Failed(error) { r.failed.Inc() }
 
 func newCertificates(b *builder) *Certificates {
-	const noCertificate = "How often there was no certificate for a request."
+	const noCertificate = "Number of failed certificate requests."
 	return &Certificates{
 		Serving: &Rotation{
-			age:    b.histogram("kubelet_certificate_manager_server_rotation_seconds", "How old certificates of the kubelet API were when they were replaced.", lifetimes),
+			age:    b.histogram("kubelet_certificate_manager_server_rotation_seconds", "Age of the kubelet API's certificate at its replacement, in seconds.", lifetimes),
 			failed: b.counter("kubelet_server_expiration_renew_errors", noCertificate),
 		},
 		Client: &Rotation{failed: b.counter("kubelet_certificate_manager_client_expiration_renew_errors", noCertificate)},
@@ -49,8 +49,8 @@ func expiry(b *builder, l Live) {
 		expires    func() time.Time
 		name, help string
 	}{
-		{l.ServingExpires, "kubelet_certificate_manager_server_ttl_seconds", "For how long the certificate of the kubelet API is still good, in seconds; infinite without one."},
-		{l.ClientExpires, "kubelet_certificate_manager_client_ttl_seconds", "For how long the certificate of the kubelet's client is still good, in seconds; infinite without one."},
+		{l.ServingExpires, "kubelet_certificate_manager_server_ttl_seconds", "Remaining lifetime of the kubelet API's certificate, in seconds; infinite without a certificate."},
+		{l.ClientExpires, "kubelet_certificate_manager_client_ttl_seconds", "Remaining lifetime of the kubelet's client certificate, in seconds; infinite without a certificate."},
 	} {
 		if c.expires != nil {
 			b.add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: c.name, Help: c.help}, func() float64 { return left(c.expires()) }))

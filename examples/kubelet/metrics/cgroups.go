@@ -14,8 +14,8 @@ import (
 type Cgroups struct{ took *prometheus.HistogramVec }
 
 func newCgroups(b *builder, version int) *Cgroups {
-	b.gauge("kubelet_cgroup_version", "The version of the machine's cgroups.").Set(float64(version))
-	return &Cgroups{b.histograms("kubelet_cgroup_manager_duration_seconds", "How long operations of cgroups took, by operation.", nil, operationType)}
+	b.gauge("kubelet_cgroup_version", "Version of the machine's cgroups.").Set(float64(version))
+	return &Cgroups{b.histograms("kubelet_cgroup_manager_duration_seconds", "Duration of cgroup operations, by operation.", nil, operationType)}
 }
 
 // Count returns a kernel that measures the operations of k.

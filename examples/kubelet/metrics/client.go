@@ -21,9 +21,9 @@ var (
 
 func newClient(b *builder) *Client {
 	return &Client{
-		calls: b.counters("rest_client_requests_total", "How many calls of the API server there were, by how they ended.", "code", "method", "host"),
-		took:  b.histograms("rest_client_request_duration_seconds", "How long it took until the API server began to answer.", callSeconds, "verb", "host"),
-		sent:  b.histograms("rest_client_request_size_bytes", "How long the bodies of calls were.", callBytes, "verb", "host"),
+		calls: b.counters("rest_client_requests_total", "Number of requests to the API server, by status code, method and host.", "code", "method", "host"),
+		took:  b.histograms("rest_client_request_duration_seconds", "Time from a request to the start of the API server's response.", callSeconds, "verb", "host"),
+		sent:  b.histograms("rest_client_request_size_bytes", "Size of request bodies.", callBytes, "verb", "host"),
 	}
 }
 

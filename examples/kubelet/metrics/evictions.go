@@ -16,8 +16,8 @@ type Evictions struct {
 
 func newEvictions(b *builder) *Evictions {
 	return &Evictions{
-		evicted: b.counters("kubelet_evictions", "How many pods were evicted, by what the node was short of, or which limit of the pod was exceeded.", "eviction_signal"),
-		age:     b.histograms("kubelet_eviction_stats_age_seconds", "How old the figures were by which a pod was evicted.", prometheus.DefBuckets, "eviction_signal"),
+		evicted: b.counters("kubelet_evictions", "Number of evicted pods, by the signal of the node or the exceeded limit of the pod.", "eviction_signal"),
+		age:     b.histograms("kubelet_eviction_stats_age_seconds", "Age of the statistics on which an eviction was based.", prometheus.DefBuckets, "eviction_signal"),
 	}
 }
 

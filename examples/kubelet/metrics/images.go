@@ -23,13 +23,13 @@ var pullSeconds = []float64{1, 5, 10, 20, 30, 60, 120, 180, 240, 300, 360, 480, 
 
 func newImages(b *builder) *Images {
 	return &Images{
-		requested: b.counters("kubelet_image_manager_ensure_image_requests_total", "How often an image was asked for, by the policy for its pulls, whether it was there, and whether it was to be pulled.",
+		requested: b.counters("kubelet_image_manager_ensure_image_requests_total", "Number of image requests, by pull policy, whether the image was present, and whether a pull was required.",
 			"pull_policy", "present_locally", "pull_required"),
-		removed:      b.counters("kubelet_image_garbage_collected_total", "How many images the garbage collection has removed, by the reason.", "reason"),
-		checked:      b.counters("kubelet_imagemanager_image_mustpull_checks_total", "How often it was checked whether a pod may use an image that is there, by the result.", "result"),
-		pulled:       b.histograms("kubelet_image_pull_duration_seconds", "How long pulls took that succeeded, by how large the image is.", pullSeconds, "image_size_in_bytes"),
-		plugins:      b.histograms("kubelet_credential_provider_plugin_duration", "Seconds that a run of a credential provider's program took.", nil, "plugin_name"),
-		pluginErrors: b.counters("kubelet_credential_provider_plugin_errors_total", "Failed runs of credential providers' programs.", "plugin_name"),
+		removed:      b.counters("kubelet_image_garbage_collected_total", "Number of images removed by garbage collection, by reason.", "reason"),
+		checked:      b.counters("kubelet_imagemanager_image_mustpull_checks_total", "Number of checks whether a pod may use a present image, by result.", "result"),
+		pulled:       b.histograms("kubelet_image_pull_duration_seconds", "Duration of successful image pulls, by image size.", pullSeconds, "image_size_in_bytes"),
+		plugins:      b.histograms("kubelet_credential_provider_plugin_duration", "Duration of credential provider runs, in seconds.", nil, "plugin_name"),
+		pluginErrors: b.counters("kubelet_credential_provider_plugin_errors_total", "Number of failed credential provider runs.", "plugin_name"),
 	}
 }
 

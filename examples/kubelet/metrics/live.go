@@ -70,7 +70,7 @@ func (m *Metrics) Follow(l Live) error {
 	if l.Health != nil {
 		b.to = m.slis
 		b.add(&health{look: l.Health, total: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kubernetes_healthchecks_total", Help: "How often a check was looked at here, by what it has shown.",
+			Name: "kubernetes_healthchecks_total", Help: "Number of health check results, by status. Each scrape of this page counts.",
 		}, []string{"name", "type", "status"})})
 	}
 	return b.err
@@ -112,7 +112,7 @@ func gauge(out chan<- prometheus.Metric, d *prometheus.Desc, value int, labels .
 	out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), labels...)
 }
 
-var workingDesc = desc("kubelet_working_pods", "How many pods are worked on, by whether they run or end, whether a source still names them, and whether they are static.",
+var workingDesc = desc("kubelet_working_pods", "Number of pods with a worker, by phase of their life, whether a source names them, and whether they are static.",
 	"lifecycle", "config", "static")
 
 type working struct{ lifecycle, config, static string }
@@ -153,12 +153,12 @@ func workingOf(s podworkers.PodState) working {
 }
 
 var (
-	desiredDesc   = desc("kubelet_desired_pods", "How many pods sources name.", "static")
-	activeDesc    = desc("kubelet_active_pods", "How many pods admission counts.", "static")
-	mirrorDesc    = desc("kubelet_mirror_pods", "How many pods stand for static ones at the API server.")
-	resizingDesc  = desc("kubelet_pod_in_progress_resizes", "How many pods are being resized in place.")
-	waitingDesc   = desc("kubelet_pod_pending_resizes", "How many resizes of pods wait, by the reason.", "reason")
-	ephemeralDesc = desc("kubelet_managed_ephemeral_containers", "How many ephemeral containers pods have.")
+	desiredDesc   = desc("kubelet_desired_pods", "Number of pods that sources name.", "static")
+	activeDesc    = desc("kubelet_active_pods", "Number of pods whose resources count for admission.", "static")
+	mirrorDesc    = desc("kubelet_mirror_pods", "Number of mirror pods at the API server.")
+	resizingDesc  = desc("kubelet_pod_in_progress_resizes", "Number of pods with an in-place resize in progress.")
+	waitingDesc   = desc("kubelet_pod_pending_resizes", "Number of pending pod resizes, by reason.", "reason")
+	ephemeralDesc = desc("kubelet_managed_ephemeral_containers", "Number of ephemeral containers.")
 )
 
 func (l Live) desired(out chan<- prometheus.Metric) {
@@ -212,9 +212,9 @@ func byKind(out chan<- prometheus.Metric, d *prometheus.Desc, pods []*v1.Pod) {
 }
 
 var (
-	runningDesc    = desc("kubelet_running_pods", "How many pods have a sandbox that runs.")
-	containersDesc = desc("kubelet_running_containers", "How many containers the runtime has, by their state.", "container_state")
-	lastSeenDesc   = desc("kubelet_pleg_last_seen_seconds", "When all pods of the runtime were listed last, in seconds since 1970.")
+	runningDesc    = desc("kubelet_running_pods", "Number of pods with a running sandbox.")
+	containersDesc = desc("kubelet_running_containers", "Number of containers in the runtime, by state.", "container_state")
+	lastSeenDesc   = desc("kubelet_pleg_last_seen_seconds", "Unix time of the last relist, in seconds.")
 )
 
 func (l Live) actual(out chan<- prometheus.Metric) {
@@ -241,7 +241,7 @@ func (l Live) actual(out chan<- prometheus.Metric) {
 	}
 }
 
-var volumesDesc = desc("volume_manager_total_volumes", "How many volumes of pods there are, by plugin, that are mounted or that should be.", "plugin_name", "state")
+var volumesDesc = desc("volume_manager_total_volumes", "Number of volumes, by plugin and by state: mounted, or required by pods.", "plugin_name", "state")
 
 func (l Live) volumes(out chan<- prometheus.Metric) {
 	actual, wanted := map[string]int{}, map[string]int{}
@@ -266,7 +266,7 @@ type health struct {
 	total *prometheus.CounterVec
 }
 
-var healthDesc = desc("kubernetes_healthcheck", "Whether a check passes.", "name", "type")
+var healthDesc = desc("kubernetes_healthcheck", "1 if a health check passes, else 0.", "name", "type")
 
 // Describe implements prometheus.Collector.
 func (h *health) Describe(out chan<- *prometheus.Desc) {

@@ -163,7 +163,7 @@ func (b *builder) histograms(name, help string, buckets []float64, labels ...str
 	return h
 }
 
-var startTimeDesc = desc("process_start_time_seconds", "When the process began, in seconds since 1970.")
+var startTimeDesc = desc("process_start_time_seconds", "Unix time of the process start, in seconds.")
 
 // startTime collects the start time of the process, by which Prometheus detects reset counters. It
 // collects nothing without /proc.

@@ -23,19 +23,19 @@ type Node struct {
 
 func newNode(b *builder, cfg Config) *Node {
 	n := &Node{
-		fromBoot:     b.gauge("kubelet_node_startup_pre_kubelet_duration_seconds", "How long it was from the machine's start to the kubelet's."),
-		pre:          b.gauge("kubelet_node_startup_pre_registration_duration_seconds", "How long it was from the kubelet's start to when it first tried to register the node."),
-		registration: b.gauge("kubelet_node_startup_registration_duration_seconds", "How long it was from there to when the node was registered."),
-		post:         b.gauge("kubelet_node_startup_post_registration_duration_seconds", "How long it was from there to when the node was ready."),
-		whole:        b.gauge("kubelet_node_startup_duration_seconds", "How long it was from the machine's start to when the node was ready."),
-		losing:       b.gauges("kubelet_cri_losing_support", "The version of Kubernetes from which on the runtime will not do any more, for what it lacks.", "version"),
-		source:       b.gauges("kubelet_metrics_provider", "From where it is known what containers use: cgroups, or cri for the runtime.", "provider"),
-		downBegan:    b.gauge("kubelet_graceful_shutdown_start_time_seconds", "When the last graceful shutdown of the node began, in seconds since 1970; 0: never."),
-		downEnded:    b.gauge("kubelet_graceful_shutdown_end_time_seconds", "When the last graceful shutdown of the node had ended its pods, in seconds since 1970; 0: it has not."),
+		fromBoot:     b.gauge("kubelet_node_startup_pre_kubelet_duration_seconds", "Time from the machine's start to the kubelet's start."),
+		pre:          b.gauge("kubelet_node_startup_pre_registration_duration_seconds", "Time from the kubelet's start to its first attempt to register the node."),
+		registration: b.gauge("kubelet_node_startup_registration_duration_seconds", "Time from the first attempt to register the node to its registration."),
+		post:         b.gauge("kubelet_node_startup_post_registration_duration_seconds", "Time from the node's registration until it was ready."),
+		whole:        b.gauge("kubelet_node_startup_duration_seconds", "Time from the machine's start until the node was ready."),
+		losing:       b.gauges("kubelet_cri_losing_support", "1 if the runtime lacks features that Kubernetes requires from the version in the label.", "version"),
+		source:       b.gauges("kubelet_metrics_provider", "1 for the source of container statistics: cgroups or cri (the runtime).", "provider"),
+		downBegan:    b.gauge("kubelet_graceful_shutdown_start_time_seconds", "Unix time of the start of the last graceful node shutdown, in seconds; 0 without one."),
+		downEnded:    b.gauge("kubelet_graceful_shutdown_end_time_seconds", "Unix time at which the last graceful node shutdown had ended its pods, in seconds; 0 if it has not."),
 		began:        time.Now(),
 	}
-	b.gauges("kubelet_node_name", "The name of the node.", "node").WithLabelValues(cfg.NodeName).Set(1)
-	features := b.gauges("kubernetes_feature_enabled", "Whether a feature gate is on, and how far its feature has come.", "name", "stage")
+	b.gauges("kubelet_node_name", "1, with the name of the node as label.", "node").WithLabelValues(cfg.NodeName).Set(1)
+	features := b.gauges("kubernetes_feature_enabled", "1 if a feature gate is enabled, else 0, with the stage of the feature as label.", "name", "stage")
 	for _, f := range cfg.Features {
 		features.WithLabelValues(f.Name, f.Stage).Set(truth(f.Enabled))
 	}
@@ -53,7 +53,7 @@ func truth(is bool) float64 {
 func buildInfo(b *builder, version string) {
 	plain, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), "+")
 	parts := append(strings.Split(plain, "."), "", "")
-	b.gauges("kubernetes_build_info", "What runs, and what it was built by and for.",
+	b.gauges("kubernetes_build_info", "1, with version, compiler and platform of this program as labels.",
 		"major", "minor", "git_version", "git_commit", "git_tree_state", "build_date", "go_version", "compiler", "platform").
 		WithLabelValues(parts[0], parts[1], version, "", "", "", runtime.Version(), runtime.Compiler, runtime.GOOS+"/"+runtime.GOARCH).Set(1)
 }

@@ -22,13 +22,13 @@ type Observer struct {
 
 func newObserver(b *builder) *Observer {
 	o := &Observer{
-		listed:    b.histogram("kubelet_pleg_relist_duration_seconds", "How long lists of all pods of the runtime took.", nil),
-		between:   b.histogram("kubelet_pleg_relist_interval_seconds", "How long it was from one list of all pods to the next.", nil),
-		inspected: b.histogram("kubelet_pleg_pod_relist_duration_seconds", "How long looks at single pods took.", nil),
-		discarded: b.counter("kubelet_pleg_discard_events", "How many events were given up for one event per pod, because they were taken too slowly."),
-		connected: b.counter("kubelet_evented_pleg_connection_success_count", "How often the runtime's stream of events was there."),
-		failed:    b.counter("kubelet_evented_pleg_connection_error_count", "How often the runtime's stream of events ended or could not be had."),
-		stale:     b.gauge("podwright_pleg_stale_pods", "How many pods cannot be looked at."),
+		listed:    b.histogram("kubelet_pleg_relist_duration_seconds", "Duration of relists.", nil),
+		between:   b.histogram("kubelet_pleg_relist_interval_seconds", "Time between relists.", nil),
+		inspected: b.histogram("kubelet_pleg_pod_relist_duration_seconds", "Duration of observing a single pod.", nil),
+		discarded: b.counter("kubelet_pleg_discard_events", "Number of events that were merged into one event per pod because their receiver was slow."),
+		connected: b.counter("kubelet_evented_pleg_connection_success_count", "Number of established event streams from the runtime."),
+		failed:    b.counter("kubelet_evented_pleg_connection_error_count", "Number of event streams from the runtime that failed or ended."),
+		stale:     b.gauge("podwright_pleg_stale_pods", "Number of pods that cannot be observed."),
 	}
 	return o
 }

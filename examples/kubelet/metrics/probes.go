@@ -19,8 +19,8 @@ var (
 
 func newProbes(b *builder) *Probes {
 	return &Probes{
-		results: b.counters("prober_probe_total", "How often a probe was carried out, by what it has shown.", resultLabels...),
-		took:    b.histograms("prober_probe_duration_seconds", "How long probes took that did not fail.", nil, durationLabels...),
+		results: b.counters("prober_probe_total", "Number of probes, by result.", resultLabels...),
+		took:    b.histograms("prober_probe_duration_seconds", "Duration of probes that did not fail.", nil, durationLabels...),
 	}
 }
 

@@ -16,9 +16,9 @@ const operationType = "operation_type"
 
 func newRuntime(b *builder) *Runtime {
 	return &Runtime{
-		calls:  b.counters("kubelet_runtime_operations_total", "How many calls of the runtime have ended, by operation.", operationType),
-		failed: b.counters("kubelet_runtime_operations_errors_total", "How many calls of the runtime have failed, by operation.", operationType),
-		took: b.histograms("kubelet_runtime_operations_duration_seconds", "How long calls of the runtime took, by operation.",
+		calls:  b.counters("kubelet_runtime_operations_total", "Number of calls to the runtime, by operation.", operationType),
+		failed: b.counters("kubelet_runtime_operations_errors_total", "Number of failed calls to the runtime, by operation.", operationType),
+		took: b.histograms("kubelet_runtime_operations_duration_seconds", "Duration of calls to the runtime, by operation.",
 			prometheus.ExponentialBuckets(.005, 2.5, 14), operationType),
 	}
 }

@@ -22,19 +22,19 @@ const accessMode = "access_mode"
 
 func newSELinux(b *builder) *seLinux {
 	s := &seLinux{
-		admitted: b.gauges("volume_manager_selinux_volumes_admitted_total", "How many volumes have an SELinux label that fits, by plugin and access mode.", "volume_plugin", accessMode),
+		admitted: b.gauges("volume_manager_selinux_volumes_admitted_total", "Number of volumes with a matching SELinux label, by plugin and access mode.", "volume_plugin", accessMode),
 		refused:  map[manager.LabelResult]*prometheus.GaugeVec{}, warned: map[manager.LabelResult]*prometheus.GaugeVec{},
 	}
 	for result, what := range map[manager.LabelResult]struct {
 		name, help string
 		labels     []string
 	}{
-		manager.LabelUnknown:  {"container", "How often the SELinux label of a container's files could not be told", []string{accessMode}},
-		manager.LabelsDiffer:  {"pod_context_mismatch", "How often containers of a pod needed several SELinux labels for one volume", []string{accessMode}},
-		manager.LabelConflict: {"volume_context_mismatch", "How often a pod needed another SELinux label for a volume than a pod that has it", []string{"volume_plugin", accessMode}},
+		manager.LabelUnknown:  {"container", "Number of containers whose SELinux file label could not be determined", []string{accessMode}},
+		manager.LabelsDiffer:  {"pod_context_mismatch", "Number of pods whose containers require different SELinux labels for one volume", []string{accessMode}},
+		manager.LabelConflict: {"volume_context_mismatch", "Number of pods that require a different SELinux label for a volume than a pod that already uses it", []string{"volume_plugin", accessMode}},
 	} {
-		s.refused[result] = b.gauges("volume_manager_selinux_"+what.name+"_errors_total", what.help+", so that the pod waits.", what.labels...)
-		s.warned[result] = b.gauges("volume_manager_selinux_"+what.name+"_warnings_total", what.help+", which matters once all volumes are mounted with labels.", what.labels...)
+		s.refused[result] = b.gauges("volume_manager_selinux_"+what.name+"_errors_total", what.help+"; the pod waits.", what.labels...)
+		s.warned[result] = b.gauges("volume_manager_selinux_"+what.name+"_warnings_total", what.help+"; the pod would wait if all volumes were mounted with labels.", what.labels...)
 	}
 	return s
 }

@@ -22,10 +22,10 @@ var requestLabels = []string{"method", "path", "server_type", "long_running"}
 
 func newServers(b *builder) *Servers {
 	return &Servers{
-		requests: b.counters("kubelet_http_requests_total", "How many requests have come, by method, kind of path, server, and whether such requests last.", requestLabels...),
-		took:     b.histograms("kubelet_http_requests_duration_seconds", "How long requests took.", nil, requestLabels...),
-		inFlight: b.gauges("kubelet_http_inflight_requests", "How many requests there are now.", requestLabels...),
-		sessions: b.counters("kubelet_websocket_streaming_requests_total", "How many sessions were asked for over WebSocket, by their kind.", "subresource"),
+		requests: b.counters("kubelet_http_requests_total", "Number of requests, by method, path, server, and whether they are long-running.", requestLabels...),
+		took:     b.histograms("kubelet_http_requests_duration_seconds", "Duration of requests.", nil, requestLabels...),
+		inFlight: b.gauges("kubelet_http_inflight_requests", "Number of requests in progress.", requestLabels...),
+		sessions: b.counters("kubelet_websocket_streaming_requests_total", "Number of WebSocket session requests, by subresource.", "subresource"),
 	}
 }
 

@@ -43,10 +43,10 @@ var startSeconds = []float64{0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 
 
 func newStarts(b *builder) *starts {
 	return &starts{
-		running: b.histogram("kubelet_pod_start_duration_seconds", "How long it took from when a pod was seen to when it ran.", startSeconds),
-		total:   b.histograms("kubelet_pod_start_total_duration_seconds", "How long it took from a pod's creation to when the API server told that all its containers run.", startSeconds),
-		sli:     b.histograms("kubelet_pod_start_sli_duration_seconds", "As kubelet_pod_start_total_duration_seconds, without pulls of images and init containers, for pods whose volumes hold nothing that stays.", startSeconds),
-		first:   b.gauge("kubelet_first_network_pod_start_sli_duration_seconds", "The first kubelet_pod_start_sli_duration_seconds of a pod with a network of its own."),
+		running: b.histogram("kubelet_pod_start_duration_seconds", "Time from the first sight of a pod until it ran.", startSeconds),
+		total:   b.histograms("kubelet_pod_start_total_duration_seconds", "Time from a pod's creation until the API server reported that all its containers run.", startSeconds),
+		sli:     b.histograms("kubelet_pod_start_sli_duration_seconds", "Like kubelet_pod_start_total_duration_seconds, without image pulls and init containers, for pods without persistent volumes.", startSeconds),
+		first:   b.gauge("kubelet_first_network_pod_start_sli_duration_seconds", "First kubelet_pod_start_sli_duration_seconds of a pod that is not on the host network."),
 		pods:    map[types.UID]*start{},
 		created: map[types.UID]bool{},
 	}

@@ -10,12 +10,12 @@ var claimFigures = []struct {
 	desc *prometheus.Desc
 	of   func(usage.Usage) int64
 }{
-	{claimDesc("capacity_bytes", "How large the volume is, in bytes."), func(u usage.Usage) int64 { return u.Capacity }},
-	{claimDesc("available_bytes", "How many bytes of the volume can be used."), func(u usage.Usage) int64 { return u.Available }},
-	{claimDesc("used_bytes", "How many bytes of the volume are used."), func(u usage.Usage) int64 { return u.Bytes }},
-	{claimDesc("inodes", "How many files the volume can have."), func(u usage.Usage) int64 { return limited(u, u.TotalFiles) }},
-	{claimDesc("inodes_free", "How many more files the volume can have."), func(u usage.Usage) int64 { return limited(u, u.FreeFiles) }},
-	{claimDesc("inodes_used", "How many files the volume has."), func(u usage.Usage) int64 { return u.Files }},
+	{claimDesc("capacity_bytes", "Capacity of the volume, in bytes."), func(u usage.Usage) int64 { return u.Capacity }},
+	{claimDesc("available_bytes", "Available bytes of the volume."), func(u usage.Usage) int64 { return u.Available }},
+	{claimDesc("used_bytes", "Used bytes of the volume."), func(u usage.Usage) int64 { return u.Bytes }},
+	{claimDesc("inodes", "Maximum number of inodes of the volume."), func(u usage.Usage) int64 { return limited(u, u.TotalFiles) }},
+	{claimDesc("inodes_free", "Number of free inodes of the volume."), func(u usage.Usage) int64 { return limited(u, u.FreeFiles) }},
+	{claimDesc("inodes_used", "Number of used inodes of the volume."), func(u usage.Usage) int64 { return u.Files }},
 }
 
 func claimDesc(name, help string) *prometheus.Desc {
@@ -48,7 +48,7 @@ func (l Live) claims(out chan<- prometheus.Metric) {
 	}
 }
 
-var logDesc = desc("kubelet_container_log_filesystem_used_bytes", "How many bytes the container's logs use.", "uid", "namespace", "pod", "container")
+var logDesc = desc("kubelet_container_log_filesystem_used_bytes", "Bytes that the container's logs use.", "uid", "namespace", "pod", "container")
 
 func (l Live) logSizes(out chan<- prometheus.Metric) {
 	for _, log := range l.Logs() {
@@ -57,8 +57,8 @@ func (l Live) logSizes(out chan<- prometheus.Metric) {
 }
 
 var (
-	pullingDesc = desc("kubelet_imagemanager_ondisk_pullintents", "How many pulls are noted on the disk as under way.")
-	pulledDesc  = desc("kubelet_imagemanager_ondisk_pulledrecords", "How many images have a record on the disk of who may use them.")
+	pullingDesc = desc("kubelet_imagemanager_ondisk_pullintents", "Number of records of pulls in progress on the disk.")
+	pulledDesc  = desc("kubelet_imagemanager_ondisk_pulledrecords", "Number of records of pulled images with their credentials on the disk.")
 )
 
 func (l Live) pullRecords(out chan<- prometheus.Metric) {

@@ -28,18 +28,18 @@ const migrated = "false"
 
 func newVolumes(b *builder) *Volumes {
 	return &Volumes{
-		operations: b.histograms("storage_operation_duration_seconds", "How long operations of volumes took, by plugin, operation and how it ended.",
+		operations: b.histograms("storage_operation_duration_seconds", "Duration of volume operations, by plugin, operation and status.",
 			storageSeconds, "volume_plugin", "operation_name", "status", "migrated"),
-		whole: b.histograms("volume_operation_total_seconds", "How long it took until a volume was mounted, with all that failed before.",
+		whole: b.histograms("volume_operation_total_seconds", "Time until a volume was mounted, with failed attempts.",
 			storageSeconds, "plugin_name", "operation_name"),
-		calls: b.histograms("csi_operations_seconds", "How long calls of CSI drivers took, by how they ended.",
+		calls: b.histograms("csi_operations_seconds", "Duration of calls to CSI drivers, by status code.",
 			storageSeconds, "driver_name", "method_name", "grpc_status_code", "migrated"),
-		measured: b.histograms("kubelet_volume_metric_collection_duration_seconds", "How long it took to find out what a volume or log uses, by how: statfs, fsquota, du, or a CSI driver.",
+		measured: b.histograms("kubelet_volume_metric_collection_duration_seconds", "Duration of measuring the usage of a volume or log, by method: statfs, fsquota, du, or a CSI driver.",
 			nil, "metric_source"),
-		found:   b.counter("reconstruct_volume_operations_total", "How many volumes of an agent before this one were found on the disk."),
-		unknown: b.counter("reconstruct_volume_operations_errors_total", "Of how many volumes that were found on the disk it is not known which ones they are."),
-		forced:  b.counter("force_cleaned_failed_volume_operations_total", "How often a volume was unmounted of which it is not known which one it is."),
-		failed:  b.counter("force_cleaned_failed_volume_operation_errors_total", "How often that has failed."),
+		found:   b.counter("reconstruct_volume_operations_total", "Number of volumes of an earlier agent that were found on the disk."),
+		unknown: b.counter("reconstruct_volume_operations_errors_total", "Number of volumes on the disk that could not be identified."),
+		forced:  b.counter("force_cleaned_failed_volume_operations_total", "Number of unmounts of unidentified volumes."),
+		failed:  b.counter("force_cleaned_failed_volume_operation_errors_total", "Number of failed unmounts of unidentified volumes."),
 		labels:  newSELinux(b),
 	}
 }

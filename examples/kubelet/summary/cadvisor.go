@@ -138,9 +138,9 @@ func (in *reading) device(dir string) string {
 }
 
 func (f families) cgroup(figures []figure, in *reading, s *subject) {
-	f.add(about{"container_last_seen", "Last time that the container was seen, in seconds since 1970", false}, s.labels, float64(s.at.Unix()), s.at)
+	f.add(about{"container_last_seen", "Unix time at which the container was last observed, in seconds", false}, s.labels, float64(s.at.Unix()), s.at)
 	if !s.created.IsZero() {
-		f.add(about{"container_start_time_seconds", "When the container was started, in seconds since 1970", false}, s.labels, float64(s.created.Unix()), time.Time{})
+		f.add(about{"container_start_time_seconds", "Unix time of the container's start, in seconds", false}, s.labels, float64(s.created.Unix()), time.Time{})
 	}
 	if s.network != nil {
 		f.network(s)
@@ -171,10 +171,10 @@ func (f families) cgroup(figures []figure, in *reading, s *subject) {
 			name, help string
 			value      uint64
 		}{
-			{"container_fs_reads_bytes_total", "Bytes that were read", d.Bytes.Read},
-			{"container_fs_writes_bytes_total", "Bytes that were written", d.Bytes.Written},
-			{"container_fs_reads_total", "Reads that were completed", d.Operations.Read},
-			{"container_fs_writes_total", "Writes that were completed", d.Operations.Written},
+			{"container_fs_reads_bytes_total", "Bytes read", d.Bytes.Read},
+			{"container_fs_writes_bytes_total", "Bytes written", d.Bytes.Written},
+			{"container_fs_reads_total", "Completed reads", d.Operations.Read},
+			{"container_fs_writes_total", "Completed writes", d.Operations.Written},
 		} {
 			f.add(about{v.name, v.help, true}, labels, float64(v.value), at)
 		}
@@ -192,10 +192,10 @@ func (f families) network(s *subject) {
 				what, help string
 				value      *uint64
 			}{
-				{"bytes", "Bytes that were " + way.verb, way.traffic.Bytes},
-				{"packets", "Packets that were " + way.verb, way.traffic.Packets},
-				{"packets_dropped", "Packets that were dropped instead of being " + way.verb, way.traffic.Dropped},
-				{"errors", "Errors of what was to be " + way.verb, way.traffic.Errors},
+				{"bytes", "Bytes " + way.verb, way.traffic.Bytes},
+				{"packets", "Packets " + way.verb, way.traffic.Packets},
+				{"packets_dropped", "Dropped packets, instead of " + way.verb, way.traffic.Dropped},
+				{"errors", "Errors of packets " + way.verb, way.traffic.Errors},
 			} {
 				if v.value != nil {
 					f.add(about{"container_network_" + way.name + "_" + v.what + "_total", v.help, true}, labels, float64(*v.value), s.network.Time)
@@ -211,10 +211,10 @@ func (f families) disk(s *subject, d *stats.Filesystem, device string) {
 		name, help string
 		value      *uint64
 	}{
-		{"container_fs_usage_bytes", "Bytes that the container uses of this file system", d.Used},
-		{"container_fs_limit_bytes", "Bytes that the container can use of this file system", d.Capacity},
-		{"container_fs_inodes_total", "Files that this file system can have", d.Inodes},
-		{"container_fs_inodes_free", "Files that this file system can have besides those it has", d.InodesFree},
+		{"container_fs_usage_bytes", "Bytes of this file system used by the container", d.Used},
+		{"container_fs_limit_bytes", "Bytes of this file system that the container can use", d.Capacity},
+		{"container_fs_inodes_total", "Maximum number of inodes of this file system", d.Inodes},
+		{"container_fs_inodes_free", "Number of free inodes of this file system", d.InodesFree},
 	} {
 		if v.value != nil {
 			f.add(about{v.name, v.help, false}, labels, float64(*v.value), d.Time)
@@ -223,7 +223,7 @@ func (f families) disk(s *subject, d *stats.Filesystem, device string) {
 }
 
 func (f families) machine(in *reading, m Machine) {
-	f.add(about{"cadvisor_version_info", "1, with versions of the kernel and of the system as labels; there is no docker, and no cAdvisor", false},
+	f.add(about{"cadvisor_version_info", "1, with the versions of kernel and operating system as labels; the labels for Docker and cAdvisor are empty", false},
 		pairs("kernelVersion", m.Kernel, "osVersion", m.OS, "dockerVersion", "", "cadvisorVersion", "", "cadvisorRevision", ""), 1, time.Time{})
 	labels := pairs("boot_id", m.BootID, "machine_id", m.MachineID, "system_uuid", m.SystemUUID)
 	add := func(name, help string, value float64) {
@@ -240,6 +240,6 @@ func (f families) machine(in *reading, m Machine) {
 	if in.machine.Swap != nil {
 		add("machine_swap_bytes", "Swap of the machine, in bytes", float64(*in.machine.Swap))
 	}
-	f.add(about{"machine_scrape_error", "1 if what the machine has could not be read, else 0", false}, nil, 0, time.Time{})
-	f.add(about{"container_scrape_error", "1 if what containers use could not be read, else 0", false}, nil, 0, time.Time{})
+	f.add(about{"machine_scrape_error", "1 if reading the machine's resources failed, else 0", false}, nil, 0, time.Time{})
+	f.add(about{"container_scrape_error", "1 if reading container statistics failed, else 0", false}, nil, 0, time.Time{})
 }

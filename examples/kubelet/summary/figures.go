@@ -23,30 +23,30 @@ func figures() []figure {
 		return figure{about: about{name, help, true}, of: of}
 	}
 	out := []figure{
-		counter("container_cpu_user_seconds_total", "CPU time in programs, in seconds", seconds(func(d *stats.Details) *time.Duration { return d.User })),
-		counter("container_cpu_system_seconds_total", "CPU time in the kernel, in seconds", seconds(func(d *stats.Details) *time.Duration { return d.System })),
-		counter("container_cpu_cfs_periods_total", "Periods of the CPU quota that have passed", withQuota(number(func(d *stats.Details) *uint64 { return d.Throttling.Periods }))),
+		counter("container_cpu_user_seconds_total", "CPU time in user mode, in seconds", seconds(func(d *stats.Details) *time.Duration { return d.User })),
+		counter("container_cpu_system_seconds_total", "CPU time in kernel mode, in seconds", seconds(func(d *stats.Details) *time.Duration { return d.System })),
+		counter("container_cpu_cfs_periods_total", "Elapsed periods of the CPU quota", withQuota(number(func(d *stats.Details) *uint64 { return d.Throttling.Periods }))),
 		counter("container_cpu_cfs_throttled_periods_total", "Periods in which the container was throttled", withQuota(number(func(d *stats.Details) *uint64 { return d.Throttling.Throttled }))),
-		counter("container_cpu_cfs_throttled_seconds_total", "For how long the container was throttled, in seconds", withQuota(seconds(func(d *stats.Details) *time.Duration { return d.Throttling.ThrottledFor }))),
-		counter("container_cpu_cfs_burst_periods_total", "Periods in which the container has used more than its share", withQuota(number(func(d *stats.Details) *uint64 { return d.Throttling.Bursts }))),
-		counter("container_cpu_cfs_burst_seconds_total", "For how long the container has used more than its share, in seconds", withQuota(seconds(func(d *stats.Details) *time.Duration { return d.Throttling.BurstFor }))),
-		gauge("container_memory_cache", "Memory with pages of files, in bytes", number(func(d *stats.Details) *uint64 { return d.Cache })),
-		gauge("container_memory_rss", "Memory that belongs to no file, in bytes", number(func(d *stats.Details) *uint64 { return d.Memory.RSS })),
-		gauge("container_memory_kernel_usage", "Memory of the kernel, in bytes", number(func(d *stats.Details) *uint64 { return d.Kernel })),
-		gauge("container_memory_mapped_file", "Memory with files that are mapped, in bytes", number(func(d *stats.Details) *uint64 { return d.Mapped })),
-		gauge("container_memory_swap", "Swap that is used, in bytes", number(func(d *stats.Details) *uint64 { return d.Swap.Usage })),
-		counter("container_memory_failcnt", "How often memory would have passed its limit", number(func(d *stats.Details) *uint64 { return d.Failures })),
-		gauge("container_memory_usage_bytes", "Memory that is used, in bytes, pages of files included", number(func(d *stats.Details) *uint64 { return d.Memory.Usage })),
-		gauge("container_memory_max_usage_bytes", "The most memory that was used at a time, in bytes", number(func(d *stats.Details) *uint64 { return d.MaxUsage })),
-		gauge("container_memory_working_set_bytes", "Memory that is used, in bytes, without pages of files that were not used lately", number(func(d *stats.Details) *uint64 { return d.Memory.WorkingSet })),
-		gauge("container_memory_total_active_file_bytes", "Pages of files that were used lately, in bytes", number(func(d *stats.Details) *uint64 { return d.ActiveFile })),
-		gauge("container_memory_total_inactive_file_bytes", "Pages of files that were not used lately, in bytes", number(func(d *stats.Details) *uint64 { return d.InactiveFile })),
-		counter("container_oom_events_total", "Processes that were killed for want of memory", number(func(d *stats.Details) *uint64 { return d.OOMKills })),
-		gauge("container_threads", "Processes and threads", number(func(d *stats.Details) *uint64 { return d.Processes })),
-		gauge("container_threads_max", "How many processes and threads there may be; 0 is without limit", limit(func(d *stats.Details) (*uint64, *uint64) { return d.Given.Processes, d.Processes })),
+		counter("container_cpu_cfs_throttled_seconds_total", "Time for which the container was throttled, in seconds", withQuota(seconds(func(d *stats.Details) *time.Duration { return d.Throttling.ThrottledFor }))),
+		counter("container_cpu_cfs_burst_periods_total", "Periods in which the container used CPU time above its quota (burst)", withQuota(number(func(d *stats.Details) *uint64 { return d.Throttling.Bursts }))),
+		counter("container_cpu_cfs_burst_seconds_total", "CPU time above the quota (burst), in seconds", withQuota(seconds(func(d *stats.Details) *time.Duration { return d.Throttling.BurstFor }))),
+		gauge("container_memory_cache", "Page cache, in bytes", number(func(d *stats.Details) *uint64 { return d.Cache })),
+		gauge("container_memory_rss", "Anonymous memory, in bytes", number(func(d *stats.Details) *uint64 { return d.Memory.RSS })),
+		gauge("container_memory_kernel_usage", "Kernel memory, in bytes", number(func(d *stats.Details) *uint64 { return d.Kernel })),
+		gauge("container_memory_mapped_file", "Memory-mapped files, in bytes", number(func(d *stats.Details) *uint64 { return d.Mapped })),
+		gauge("container_memory_swap", "Used swap, in bytes", number(func(d *stats.Details) *uint64 { return d.Swap.Usage })),
+		counter("container_memory_failcnt", "Number of times that memory usage reached its limit", number(func(d *stats.Details) *uint64 { return d.Failures })),
+		gauge("container_memory_usage_bytes", "Used memory with page cache, in bytes", number(func(d *stats.Details) *uint64 { return d.Memory.Usage })),
+		gauge("container_memory_max_usage_bytes", "Highest memory usage, in bytes", number(func(d *stats.Details) *uint64 { return d.MaxUsage })),
+		gauge("container_memory_working_set_bytes", "Working set: used memory without inactive file pages, in bytes", number(func(d *stats.Details) *uint64 { return d.Memory.WorkingSet })),
+		gauge("container_memory_total_active_file_bytes", "Active file pages, in bytes", number(func(d *stats.Details) *uint64 { return d.ActiveFile })),
+		gauge("container_memory_total_inactive_file_bytes", "Inactive file pages, in bytes", number(func(d *stats.Details) *uint64 { return d.InactiveFile })),
+		counter("container_oom_events_total", "Number of out-of-memory kills", number(func(d *stats.Details) *uint64 { return d.OOMKills })),
+		gauge("container_threads", "Number of processes and threads", number(func(d *stats.Details) *uint64 { return d.Processes })),
+		gauge("container_threads_max", "Maximum number of processes and threads; 0 without a limit", limit(func(d *stats.Details) (*uint64, *uint64) { return d.Given.Processes, d.Processes })),
 	}
 	out = append(out, figure{
-		about: about{"container_cpu_usage_seconds_total", "CPU time that was used, in seconds", true}, more: []string{"cpu", "total"},
+		about: about{"container_cpu_usage_seconds_total", "Used CPU time, in seconds", true}, more: []string{"cpu", "total"},
 		of: seconds(func(d *stats.Details) *time.Duration { return d.CPU.Total }),
 	})
 	out = append(out, failures()...)
@@ -82,8 +82,8 @@ func pressures() (out []figure) {
 			return known(p.of, func(pressure stats.Pressure) float64 { return of(pressure).Seconds() })
 		}
 		out = append(out,
-			figure{about: about{"container_pressure_" + p.what + "_stalled_seconds_total", "For how long all tasks have waited (" + p.what + "), in seconds", true}, of: total(func(p stats.Pressure) time.Duration { return p.Full.Total })},
-			figure{about: about{"container_pressure_" + p.what + "_waiting_seconds_total", "For how long some tasks have waited (" + p.what + "), in seconds", true}, of: total(func(p stats.Pressure) time.Duration { return p.Some.Total })})
+			figure{about: about{"container_pressure_" + p.what + "_stalled_seconds_total", "Time for which all tasks waited for a resource (" + p.what + "), in seconds", true}, of: total(func(p stats.Pressure) time.Duration { return p.Full.Total })},
+			figure{about: about{"container_pressure_" + p.what + "_waiting_seconds_total", "Time for which some tasks waited for a resource (" + p.what + "), in seconds", true}, of: total(func(p stats.Pressure) time.Duration { return p.Some.Total })})
 	}
 	return out
 }
@@ -97,9 +97,9 @@ func specs() []figure {
 		spec("container_spec_cpu_period", "Period of the CPU quota, in microseconds", micros(func(d *stats.Details) *time.Duration { return d.Given.Period })),
 		spec("container_spec_cpu_quota", "CPU quota, in microseconds of each period", micros(func(d *stats.Details) *time.Duration { return d.Given.Quota })),
 		spec("container_spec_cpu_shares", "CPU shares", number(func(d *stats.Details) *uint64 { return d.Given.Shares })),
-		spec("container_spec_memory_limit_bytes", "Limit of memory, in bytes; 0 is without limit", limit(func(d *stats.Details) (*uint64, *uint64) { return d.Given.Memory, d.Memory.Usage })),
-		spec("container_spec_memory_swap_limit_bytes", "Limit of memory and swap, in bytes; 0 is without limit", limit(func(d *stats.Details) (*uint64, *uint64) { return d.Given.MemoryAndSwap, d.Memory.Usage })),
-		spec("container_spec_memory_reservation_limit_bytes", "Memory that is reserved, in bytes; 0 is none", limit(func(d *stats.Details) (*uint64, *uint64) { return d.Given.Reservation, d.Memory.Usage })),
+		spec("container_spec_memory_limit_bytes", "Memory limit, in bytes; 0 without a limit", limit(func(d *stats.Details) (*uint64, *uint64) { return d.Given.Memory, d.Memory.Usage })),
+		spec("container_spec_memory_swap_limit_bytes", "Limit of memory and swap, in bytes; 0 without a limit", limit(func(d *stats.Details) (*uint64, *uint64) { return d.Given.MemoryAndSwap, d.Memory.Usage })),
+		spec("container_spec_memory_reservation_limit_bytes", "Memory reservation, in bytes; 0 without a reservation", limit(func(d *stats.Details) (*uint64, *uint64) { return d.Given.Reservation, d.Memory.Usage })),
 	}
 }
 

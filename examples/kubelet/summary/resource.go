@@ -24,32 +24,32 @@ func resources(s *statsapi.Summary) families {
 			f.pod(&s.Pods[i])
 		}
 	}
-	f.add(about{name: "resource_scrape_error", help: stable + "1 if what containers use could not be read, else 0"}, nil, failed, time.Time{})
+	f.add(about{name: "resource_scrape_error", help: stable + "1 if reading container statistics failed, else 0"}, nil, failed, time.Time{})
 	return f
 }
 
 func (f families) node(n *statsapi.NodeStats) {
-	f.cpu(about{"node_cpu_usage_seconds_total", stable + "CPU time that the node has used, in core-seconds", true}, nil, n.CPU)
+	f.cpu(about{"node_cpu_usage_seconds_total", stable + "CPU time used by the node, in core-seconds", true}, nil, n.CPU)
 	f.memory(about{"node_memory_working_set_bytes", stable + "Working set of the node now, in bytes", false}, nil, n.Memory)
-	f.swap(about{"node_swap_usage_bytes", alpha + "Swap that the node uses now, in bytes; not on Windows", false}, nil, n.Swap)
+	f.swap(about{"node_swap_usage_bytes", alpha + "Swap used by the node now, in bytes; not on Windows", false}, nil, n.Swap)
 }
 
 func (f families) pod(p *statsapi.PodStats) {
 	labels := pairs("namespace", p.PodRef.Namespace, "pod", p.PodRef.Name)
-	f.cpu(about{"pod_cpu_usage_seconds_total", stable + "CPU time that the pod has used, in core-seconds", true}, labels, p.CPU)
+	f.cpu(about{"pod_cpu_usage_seconds_total", stable + "CPU time used by the pod, in core-seconds", true}, labels, p.CPU)
 	f.memory(about{"pod_memory_working_set_bytes", stable + "Working set of the pod now, in bytes", false}, labels, p.Memory)
-	f.swap(about{"pod_swap_usage_bytes", alpha + "Swap that the pod uses now, in bytes; not on Windows", false}, labels, p.Swap)
+	f.swap(about{"pod_swap_usage_bytes", alpha + "Swap used by the pod now, in bytes; not on Windows", false}, labels, p.Swap)
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		labels := labels.and("container", c.Name)
 		if c.StartTime.Unix() > 0 {
-			f.add(about{"container_start_time_seconds", stable + "When the container was started, in seconds since 1970", false}, labels, float64(c.StartTime.UnixNano())/1e9, time.Time{})
+			f.add(about{"container_start_time_seconds", stable + "Unix time of the container's start, in seconds", false}, labels, float64(c.StartTime.UnixNano())/1e9, time.Time{})
 		}
-		f.cpu(about{"container_cpu_usage_seconds_total", stable + "CPU time that the container has used, in core-seconds", true}, labels, c.CPU)
+		f.cpu(about{"container_cpu_usage_seconds_total", stable + "CPU time used by the container, in core-seconds", true}, labels, c.CPU)
 		f.memory(about{"container_memory_working_set_bytes", stable + "Working set of the container now, in bytes", false}, labels, c.Memory)
-		f.swap(about{"container_swap_usage_bytes", alpha + "Swap that the container uses now, in bytes; not on Windows", false}, labels, c.Swap)
+		f.swap(about{"container_swap_usage_bytes", alpha + "Swap used by the container now, in bytes; not on Windows", false}, labels, c.Swap)
 		if s := c.Swap; s != nil && s.SwapAvailableBytes != nil && s.SwapUsageBytes != nil {
-			f.add(about{"container_swap_limit_bytes", alpha + "Swap that the container may use, in bytes; not on Windows", false}, labels, float64(*s.SwapAvailableBytes+*s.SwapUsageBytes), s.Time.Time)
+			f.add(about{"container_swap_limit_bytes", alpha + "Swap that the container can use, in bytes; not on Windows", false}, labels, float64(*s.SwapAvailableBytes+*s.SwapUsageBytes), s.Time.Time)
 		}
 	}
 }
