@@ -39,7 +39,7 @@ func (h host) kernelLog(cfg *config.Config, log *slog.Logger) func() (io.ReadClo
 	return func() (io.ReadCloser, error) {
 		file, err := h.openLog()
 		if err != nil && !h.privileged {
-			log.Warn("nobody will tell when the node has no memory left", "err", err)
+			log.Warn("cannot open the kernel log; out-of-memory kills are not reported", "err", err)
 			return nil, nil
 		}
 		return file, err

@@ -87,7 +87,7 @@ func TestChainsAreLeftAlone(t *testing.T) {
 	require.Empty(t, log.String())
 	// A machine without iptables causes one line in the log.
 	apitest.Run(t, func(ctx context.Context) error { return keepChains(ctx, &wanted, logger) })
-	soon(t, func() bool { return strings.Count(log.String(), "no iptables here") == 1 })
+	soon(t, func() bool { return strings.Count(log.String(), "iptables not available") == 1 })
 }
 
 // collector is an OTLP server that counts connections, and spans by name.

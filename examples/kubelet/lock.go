@@ -33,7 +33,7 @@ func locked(ctx context.Context, flags *config.Flags, log *slog.Logger, f func(c
 		case err != nil:
 			return fmt.Errorf("--exit-on-lock-contention: %w", err)
 		}
-		log.Info("somebody else wants the lock file: making room", "file", flags.LockFile)
+		log.Info("another process waits for the lock file; exiting", "file", flags.LockFile)
 		return nil
 	})
 }

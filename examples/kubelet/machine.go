@@ -84,14 +84,14 @@ func (m machine) tune(cfg *config.Config, log *slog.Logger) func() error {
 	case cfg.Kubelet.ContainerRuntimeEndpoint == config.Embedded:
 		return nil
 	case m.user != 0 && !protect:
-		log.Warn("parameters of the kernel are left as they are: the kubelet does not run as root", "user", m.user)
+		log.Warn("kernel parameters not changed: the kubelet does not run as root", "user", m.user)
 		return nil
 	}
 	dir := filepath.Join(m.proc, "sys")
 	c := tuning.Config{
 		Root: os.DirFS(dir),
 		OnChange: func(s tuning.Setting, from string) {
-			log.Info("changed a parameter of the kernel", "name", s.Name, "from", from, "to", s.Value)
+			log.Info("kernel parameter changed", "name", s.Name, "from", from, "to", s.Value)
 		},
 	}
 	if !protect {

@@ -77,7 +77,7 @@ func TestTune(t *testing.T) {
 	cfg.Kubelet.ProtectKernelDefaults = false
 	m.user = 7
 	require.Nil(t, m.tune(&cfg, log))
-	require.Equal(t, 1, strings.Count(buf.String(), "left as they are"))
+	require.Equal(t, 1, strings.Count(buf.String(), "kernel parameters not changed"))
 	m.user = 0
 	require.NoError(t, m.tune(&cfg, log)())
 	require.Contains(t, buf.String(), "name=kernel.panic from=0 to=10")

@@ -58,9 +58,9 @@ func realMain(args []string, out io.Writer) int {
 		return 1
 	}
 	if runtime := cfg.Kubelet.ContainerRuntimeEndpoint; runtime == config.Embedded {
-		log.Info("ended, and the pods with it", "runtime", runtime)
+		log.Info("kubelet ended, with its pods", "runtime", runtime)
 	} else {
-		log.Info("ended; pods are left running", "runtime", runtime)
+		log.Info("kubelet ended; its pods keep running", "runtime", runtime)
 	}
 	return 0
 }

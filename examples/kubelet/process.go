@@ -39,13 +39,13 @@ func (p process) prepare(cfg *config.Config, log *slog.Logger) {
 		return
 	}
 	if p.user != 0 {
-		log.Warn("the kubelet does not run as root: mounts and folders of pods will fail", "user", p.user)
+		log.Warn("the kubelet does not run as root; mounts and folders of pods will fail", "user", p.user)
 	}
 	if err := p.setScore(cfg); err != nil {
-		log.Warn("oomScoreAdj is not set", "value", *k.OOMScoreAdj, "err", err)
+		log.Warn("cannot set oomScoreAdj", "value", *k.OOMScoreAdj, "err", err)
 	}
 	if err := p.setOpenFiles(uint64(k.MaxOpenFiles)); err != nil {
-		log.Warn("maxOpenFiles is not set", "value", k.MaxOpenFiles, "err", fmt.Errorf("setrlimit: %w", err))
+		log.Warn("cannot set maxOpenFiles", "value", k.MaxOpenFiles, "err", fmt.Errorf("setrlimit: %w", err))
 	}
 }
 
@@ -66,7 +66,7 @@ func (p process) keep(ctx context.Context, cfg *config.Config, log *slog.Logger)
 	for run.Sleep(ctx, scorePeriod) {
 		err := p.setScore(cfg)
 		if err != nil && worked {
-			log.Warn("oomScoreAdj is not set any more", "value", *cfg.Kubelet.OOMScoreAdj, "err", err)
+			log.Warn("cannot set oomScoreAdj again", "value", *cfg.Kubelet.OOMScoreAdj, "err", err)
 		}
 		worked = err == nil
 	}

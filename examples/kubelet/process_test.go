@@ -32,7 +32,7 @@ func TestPrepareProcess(t *testing.T) {
 	}{
 		"defaults":      {endpoint: other, score: "-999", files: 1_000_000},
 		"set":           {text: "oomScoreAdj: -5\nmaxOpenFiles: 4096\n", endpoint: other, score: "-5", files: 4096},
-		"not permitted": {endpoint: other, fails: unix.EPERM, score: "-999", said: "maxOpenFiles is not set.*operation not permitted"},
+		"not permitted": {endpoint: other, fails: unix.EPERM, score: "-999", said: "cannot set maxOpenFiles.*operation not permitted"},
 		"embedded":      {endpoint: config.Embedded, score: "0"},
 	} {
 		cfg := settings(t, "--hostname-override=n", "--config="+configFile(t, c.text), "--root-dir=/r", "--container-runtime-endpoint="+c.endpoint)
@@ -56,7 +56,7 @@ func TestPrepareProcess(t *testing.T) {
 	cfg := config.Default()
 	process{scoreFile: filepath.Join(dir, "none", "score"), setOpenFiles: func(uint64) error { return nil }, user: 7}.prepare(&cfg, slog.New(slog.NewTextHandler(&log, nil)))
 	require.Contains(t, log.String(), "does not run as root")
-	require.Contains(t, log.String(), "oomScoreAdj is not set")
+	require.Contains(t, log.String(), "cannot set oomScoreAdj")
 }
 
 // The score is set again every 5 min, because other programs may change it. A new failure is logged
@@ -84,7 +84,7 @@ func TestKeepScore(t *testing.T) {
 		require.NoError(t, os.Mkdir(file, 0o700))
 		time.Sleep(3 * scorePeriod)
 		synctest.Wait()
-		require.Contains(t, log.String(), "oomScoreAdj is not set any more")
+		require.Contains(t, log.String(), "cannot set oomScoreAdj again")
 		require.Equal(t, 1, strings.Count(log.String(), "\n"))
 		stop()
 		<-ended

@@ -21,7 +21,7 @@ func (m machine) shareRoot(ctx context.Context, cfg *config.Config, log *slog.Lo
 	case cfg.Kubelet.ContainerRuntimeEndpoint == config.Embedded:
 		return nil
 	case m.user != 0:
-		log.Warn("the root folder is not made shared: the kubelet does not run as root", "user", m.user)
+		log.Warn("root folder not made a shared mount: the kubelet does not run as root", "user", m.user)
 		return nil
 	}
 	root, err := makeRoot(cfg.Flags.RootDir)
@@ -36,9 +36,9 @@ func (m machine) shareRoot(ctx context.Context, cfg *config.Config, log *slog.Lo
 		return nil
 	}
 	if err := new(mounts.Kernel).Mount(ctx, mounts.Mount{Source: root, Target: root, Options: []string{"rbind", "rshared"}}); err != nil {
-		return fmt.Errorf("root folder: make it shared: %w", err)
+		return fmt.Errorf("root folder: making it a shared mount: %w", err)
 	}
-	log.Info("made the root folder a shared mount", "root", root)
+	log.Info("root folder made a shared mount", "root", root)
 	return nil
 }
 

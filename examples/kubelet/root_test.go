@@ -45,7 +45,7 @@ func TestShareRoot(t *testing.T) {
 		require.True(t, p.Shared, p.Path)
 	}
 	require.Equal(t, "volume", points[2].Source)
-	require.Contains(t, buf.String(), "made the root folder a shared mount")
+	require.Contains(t, buf.String(), "root folder made a shared mount")
 }
 
 // The root folder is left alone with the embedded runtime and without root's rights. An impossible

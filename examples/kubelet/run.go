@@ -94,7 +94,7 @@ func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbo
 	g.Go(func() error { process.keep(ctx, cfg, log); return nil })
 	g.Go(func() error { return keepChains(ctx, cfg, log) })
 	if err := manager.Ready(); err != nil {
-		log.Error("systemd is not told that the kubelet is ready", "err", err)
+		log.Error("cannot report readiness to systemd", "err", err)
 	}
 	return g.Wait()
 }
@@ -109,10 +109,10 @@ func announce(cfg *config.Config, log *slog.Logger) {
 	log.Info(mode, "kubeconfig", flags.Kubeconfig, "node", flags.NodeName, "runtime", k.ContainerRuntimeEndpoint, "manifests", k.StaticPodPath,
 		"root", flags.RootDir, "logs", k.PodLogsDir, "API", cfg.APIAddress(), "healthz", cfg.HealthzAddress(), "read-only", cfg.ReadOnlyAddress())
 	if k.StaticPodPath == "" && k.StaticPodURL == "" && flags.Kubeconfig == "" {
-		log.Warn("no --pod-manifest-path and no --manifest-url: there is nothing to run, and what runs is left alone")
+		log.Warn("no --pod-manifest-path, --manifest-url or --kubeconfig: no pods to start; running pods are left unchanged")
 	}
 	if cfg.APIAddress() == "" {
-		log.Warn("the kubelet API is not served (enableServer): no logs, exec, attach, port-forward; without --kubeconfig it takes settings of authentication and authorization")
+		log.Warn("kubelet API disabled (enableServer): no logs, exec, attach, port-forward; without --kubeconfig it requires authentication and authorization settings")
 	}
 }
 
@@ -169,7 +169,7 @@ func hostCgroups(cfg *config.Config) func(podcgroups.Driver) (cgroups.Kernel, er
 func connector(cfg *config.Config, counted *metrics.Runtime, tracer *tracing.Tracer, log *slog.Logger) agent.Connector {
 	k := &cfg.Kubelet
 	if k.ContainerRuntimeEndpoint == config.Embedded {
-		log.Warn("embedded runtime: containers are plain processes of this host without any isolation, and they end with the kubelet")
+		log.Warn("embedded runtime: containers are processes of this host without isolation, and end with the kubelet")
 		return connectEmbedded(filepath.Join(cfg.Flags.RootDir, "embedded"), log)
 	}
 	// The callers log failures, so the client has no Logger.
@@ -241,7 +241,7 @@ func serveHealthz(ctx context.Context, address string, handler http.Handler, log
 			return
 		}
 		if text := err.Error(); text != last {
-			log.Error("healthz is not served; trying again", "err", err)
+			log.Error("cannot serve healthz; trying again", "err", err)
 			last = text
 		}
 		select {

@@ -34,7 +34,7 @@ func checkSwap(behavior string, version cgroups.Version, controller bool) error 
 	case version == cgroups.V1:
 		return errors.New("memorySwap.swapBehavior: LimitedSwap needs cgroup v2")
 	case !controller:
-		return errors.New("memorySwap.swapBehavior: LimitedSwap needs a kernel that accounts the swap of cgroups")
+		return errors.New("memorySwap.swapBehavior: LimitedSwap requires a kernel with swap accounting for cgroups")
 	}
 	return nil
 }

@@ -111,7 +111,7 @@ func TestWrongReservations(t *testing.T) {
 	cfg.Flags.RootDir = t.TempDir()
 	_, err := newMachine(&cfg)
 	require.NoError(t, err)
-	for memory, want := range map[string]string{"9000Ti": "of memory are more than", "x": "systemReserved[memory]"} {
+	for memory, want := range map[string]string{"9000Ti": "of memory exceed", "x": "systemReserved[memory]"} {
 		cfg.Kubelet.SystemReserved = map[string]string{"memory": memory}
 		_, err = newMachine(&cfg)
 		require.ErrorContains(t, err, want)
@@ -124,5 +124,5 @@ func TestWrongReservations(t *testing.T) {
 	require.NoError(t, checkSwap(config.NoSwap, driver.V1, false))
 	require.NoError(t, checkSwap(config.LimitedSwap, driver.V2, true))
 	require.ErrorContains(t, checkSwap(config.LimitedSwap, driver.V1, true), "needs cgroup v2")
-	require.ErrorContains(t, checkSwap(config.LimitedSwap, driver.V2, false), "accounts the swap")
+	require.ErrorContains(t, checkSwap(config.LimitedSwap, driver.V2, false), "swap accounting")
 }

@@ -227,7 +227,7 @@ func newClientRotation(cfg *Config, client *apiserver.Client) (*certificates.Rot
 		return nil, err
 	}
 	if !strings.Contains(string(kubeconfig), store.CurrentPath()) {
-		cfg.Logger.Warn("rotateCertificates: the kubeconfig does not name the certificate that is rotated; its own is used as it is", "kubeconfig", flags.Kubeconfig, "certificate", store.CurrentPath())
+		cfg.Logger.Warn("rotateCertificates: client certificate not rotated: the kubeconfig refers to another file", "kubeconfig", flags.Kubeconfig, "certificate", store.CurrentPath())
 		return nil, nil
 	}
 	return certificates.NewRotator(certificates.RotatorConfig{

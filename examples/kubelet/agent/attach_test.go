@@ -41,7 +41,7 @@ func TestAttached(t *testing.T) {
 		require.Equal(t, "/dev/x", device)
 		w.api.SetDown(true)
 		_, err = ask()
-		require.ErrorContains(t, err, "is it attached?")
+		require.ErrorContains(t, err, "reading status.volumesAttached of the Node: ")
 	})
 }
 

@@ -16,9 +16,9 @@ import (
 
 // The reasons why a volume cannot be used yet. The volume is retried when the Node changes.
 var (
-	errNotAttached = errors.New("not attached to this node yet, as its status says")
+	errNotAttached = errors.New("not attached to this node yet (status.volumesAttached of the Node)")
 	// A controller may detach volumes that the Node does not report as in use.
-	errNotReported = errors.New("not reported yet as in use by this node")
+	errNotReported = errors.New("not reported as in use by this node yet (status.volumesInUse of the Node)")
 )
 
 // attachments reports the volumes that a controller has attached to this node.
@@ -29,7 +29,7 @@ type attachments struct{ *cluster }
 func (a attachments) Attached(ctx context.Context, id volume.ID, spec *volume.Spec) (devicePath string, err error) {
 	seen := a.thisNode()
 	if seen == nil {
-		return "", errors.New("the Node is not known yet")
+		return "", errors.New("the Node has not been read yet")
 	}
 	if !slices.Contains(seen.Status.VolumesInUse, v1.UniqueVolumeName(id.String())) {
 		a.node.Wake()
@@ -40,7 +40,7 @@ func (a attachments) Attached(ctx context.Context, id volume.ID, spec *volume.Sp
 	}
 	now, err := a.client.Nodes().Get(ctx, seen.Name, metav1.GetOptions{})
 	if err != nil {
-		return "", fmt.Errorf("is it attached? %w", err)
+		return "", fmt.Errorf("reading status.volumesAttached of the Node: %w", err)
 	}
 	path, ok := attachedTo(now, id)
 	if !ok {

@@ -101,7 +101,7 @@ func (c *podCgroups) keep(ctx context.Context, ready func() bool, active func() 
 		}
 		pause = cgroupsPeriod
 		if err := c.Refresh(ctx, active()); err != nil && ctx.Err() == nil {
-			log.Warn("cgroups of classes are not as they should be; trying again", "err", err)
+			log.Warn("cannot update the cgroups of QoS classes; trying again", "err", err)
 		}
 	}
 	return nil
@@ -122,9 +122,9 @@ func (a *Agent) askDriver(ctx context.Context, conn *Connection) error {
 	conn.driver, conn.hasNoDriver = driver, !supported
 	switch {
 	case !supported:
-		a.log.Warn("the runtime does not say which cgroup driver it has; the configured one is used", "driver", driver)
+		a.log.Warn("the runtime does not report its cgroup driver; using the configured one", "driver", driver)
 	case driver != configured:
-		a.log.Warn("cgroupDriver is not the runtime's, which is used", "configured", configured, "runtime", driver)
+		a.log.Warn("cgroupDriver differs from the runtime's; using the runtime's", "configured", configured, "runtime", driver)
 	}
 	return nil
 }

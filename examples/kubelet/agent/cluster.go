@@ -156,7 +156,7 @@ func (c *cluster) notReady() (why []string) {
 		why = n.notReady()
 	}
 	if !c.csiNode.Initialised() {
-		why = append(why, "the CSINode of this node is not there yet")
+		why = append(why, "the CSINode of this node does not exist yet")
 	}
 	return why
 }

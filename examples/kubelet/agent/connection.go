@@ -68,7 +68,7 @@ func (a *Agent) connect(ctx context.Context, s *sources) (*Connection, error) {
 	defer func() {
 		stop()
 		if err := <-read; err != nil {
-			a.log.Warn("reading manifests before there was a connection", "err", err)
+			a.log.Warn("reading manifests failed while the container runtime was not connected", "err", err)
 		}
 	}()
 	last := ""

@@ -53,7 +53,7 @@ func newEvictor(in *inputs, conn *Connection, pods *lifecycle, stats *summary.Pr
 		if cgroups.HostVersion() == driver.V1 {
 			evicting.Watch = measurer.Watch(filepath.Join(cgroupMount, "memory"))
 		} else {
-			cfg.Logger.Warn("kernelMemcgNotification has no effect with cgroup v2; memory is measured every ten seconds")
+			cfg.Logger.Warn("kernelMemcgNotification has no effect with cgroup v2; memory is measured every 10 s")
 		}
 	}
 	return eviction.New(evicting)

@@ -37,7 +37,7 @@ func cause(t *v1.ContainerStateTerminated, k kill) string {
 	case k.message != "" && !k.at.Before(t.StartedAt.Truncate(time.Second)) && k.at.Before(t.FinishedAt.Add(time.Second)):
 		return killCause(k.message)
 	case t.Reason == "ContainerStatusUnknown": // the code is a placeholder
-		return "the kubelet has not seen its end"
+		return "unknown: the kubelet did not observe the exit"
 	case t.Reason == "OOMKilled":
 		return "killed: out of memory"
 	case t.Reason == "Completed" && t.ExitCode == 0:

@@ -33,7 +33,7 @@ func TestCauseOfAnExit(t *testing.T) {
 		"stop of the run after":    {exit(1, "Error"), at(liveness, 62*time.Second), ""},
 		"in the second of the end": {exit(137, "Error"), at(liveness, time.Minute+900*time.Millisecond), "killed: liveness probe failed"},
 		"out of memory":            {exit(137, "OOMKilled"), kill{}, "killed: out of memory"},
-		"unseen":                   {exit(137, "ContainerStatusUnknown"), kill{}, "the kubelet has not seen its end"},
+		"unseen":                   {exit(137, "ContainerStatusUnknown"), kill{}, "unknown: the kubelet did not observe the exit"},
 		"success":                  {exit(0, "Completed"), kill{}, "ended by itself"},
 		"unknown":                  {exit(137, "Error"), kill{}, ""},
 	} {

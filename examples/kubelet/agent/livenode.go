@@ -104,14 +104,14 @@ func (c *cluster) rightNode(pod *v1.Pod, local *v1.Node) error {
 	case c == nil:
 		return syncloop.Reject(reasonNodeAffinity, "%v", err)
 	case seen == nil:
-		return fmt.Errorf("the Node of this agent was not seen yet, with what others have labelled it: %w", err)
+		return fmt.Errorf("waiting for the first read of the Node, because its labels at the API server may match: %w", err)
 	}
 	live, failed := c.live.take(pod.UID)
 	switch {
 	case failed != nil:
-		return fmt.Errorf("the Node of this agent cannot be read anew: %w; as it was seen last: %w", failed, err)
+		return fmt.Errorf("cannot read the Node again: %w; at the last read: %w", failed, err)
 	case live == nil:
-		return fmt.Errorf("the Node of this agent is read anew before the pod is refused: %w", err)
+		return fmt.Errorf("reading the Node again before the pod is rejected: %w", err)
 	}
 	if err := errors.Join(admission.OtherNode(pod, live)...); err != nil {
 		return syncloop.Reject(reasonNodeAffinity, "%v", err)

@@ -16,7 +16,7 @@ var ErrInUse = errors.New("in use by another agent")
 
 // errLockLost reports that the lock file was removed or replaced, so that another agent can use the
 // root folder.
-var errLockLost = errors.New("the root folder was removed, or its podwright.lock, while the agent runs: what was kept of pods is lost, and another agent could start beside this one; restart it")
+var errLockLost = errors.New("the root folder was removed, or its podwright.lock, while the agent runs: saved data of pods are lost, and a second agent could start with this folder; restart the agent")
 
 // lock is the exclusive use of the root folder, until Close or the end of the process.
 type lock struct{ *os.File }
@@ -62,7 +62,7 @@ func (l *lock) check() error {
 	}
 	root := filepath.Dir(l.Name())
 	if err := unix.Access(root, unix.W_OK); err != nil {
-		return fmt.Errorf("root folder %s: nothing can be written: no pod can start or be forgotten: %w", root, err)
+		return fmt.Errorf("root folder %s: not writable, so that pods can neither start nor be removed: %w", root, err)
 	}
 	return nil
 }

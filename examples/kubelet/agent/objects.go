@@ -139,7 +139,7 @@ func isOneOf(o volume.Object, several []volume.Object) bool {
 
 // errNoObjects is returned for each object if there is neither an API server nor a folder of
 // objects.
-var errNoObjects = errors.New("standalone: there is no API server to read it from, and no --objects-dir")
+var errNoObjects = errors.New("standalone kubelet without --objects-dir: no source of objects")
 
 // nothing is the lookup without an API server and without a folder.
 type nothing struct{}

@@ -22,14 +22,14 @@ func (a *Agent) Pods() (pods []v1.Pod, notes []string, err error) {
 	in := a.inputs.Load()
 	n, err := a.connected.get()
 	if in == nil {
-		return nil, nil, fmt.Errorf("the pods are not known: the agent is %w", err)
+		return nil, nil, fmt.Errorf("pods not available: the agent is %w", err)
 	}
 	known, silent, err := in.sources.delivered()
 	if err != nil {
-		return nil, nil, fmt.Errorf("the pods are not known: %w", err)
+		return nil, nil, fmt.Errorf("pods not available: %w", err)
 	}
 	if len(silent) > 0 {
-		notes = append(notes, unread(silent)+": pods that only they name are missing")
+		notes = append(notes, unread(silent)+": their pods are missing")
 	}
 	computed := func(types.UID) *v1.PodStatus { return nil }
 	if n != nil {
@@ -51,7 +51,7 @@ func (a *Agent) Pods() (pods []v1.Pod, notes []string, err error) {
 		pods = append(pods, p)
 	}
 	if unseen > 0 {
-		notes = append(notes, fmt.Sprintf("pods that nobody has looked at yet: %d; their statuses are those that were saved, or Pending", unseen))
+		notes = append(notes, fmt.Sprintf("pods not observed yet: %d; they have their saved status, or Pending", unseen))
 	}
 	slices.SortFunc(pods, func(a, b v1.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
@@ -65,7 +65,7 @@ func saved(store *checkpoint.Store, uid types.UID, log *slog.Logger) *v1.PodStat
 	record, err := store.Load(uid)
 	// Load renames a corrupt file, so this is logged once.
 	if errors.Is(err, checkpoint.ErrCorrupt) {
-		log.Error("the saved status of a pod is lost", "podUID", uid, "err", err)
+		log.Error("saved status of a pod lost", "podUID", uid, "err", err)
 	}
 	if err != nil {
 		return nil

@@ -115,12 +115,12 @@ func TestManifestURL(t *testing.T) {
 	require.NoError(t, err)
 	requireUnknown := func(why string) {
 		_, _, err := a.Pods()
-		require.EqualError(t, err, "the pods are not known: "+why)
+		require.EqualError(t, err, "pods not available: "+why)
 	}
 	requireUnknown("the agent is not running yet")
 	running(t, a, func() {
 		<-asked
-		requireUnknown(`the pods of source "http" have not been read`)
+		requireUnknown(`pod source "http" has not been read yet`)
 		body.Store(manifest)
 		soon(t, func() bool { return runs(a) })
 		pods, _, err := a.Pods()
@@ -184,7 +184,7 @@ func TestPodsWithoutARuntime(t *testing.T) {
 				require.Empty(t, pods[1].Status.ContainerStatuses)
 				// With a hanging runtime the workers have started.
 				if name != "hangs" {
-					require.Equal(t, []string{"pods that nobody has looked at yet: 2; their statuses are those that were saved, or Pending"}, notes)
+					require.Equal(t, []string{"pods not observed yet: 2; they have their saved status, or Pending"}, notes)
 				}
 				checks := map[string]bool{}
 				for _, c := range a.Health() {
@@ -245,7 +245,7 @@ func TestOneOfTwoSourcesIsSilent(t *testing.T) {
 			}
 			n.during(t, func(a *Agent) {
 				_, notes := eventually(t, a, func(_ []v1.Pod, notes []string) bool { return runs(a) && len(notes) == 1 })
-				require.Equal(t, []string{`the pods of source "` + silent + `" have not been read: pods that only they name are missing`}, notes)
+				require.Equal(t, []string{`pod source "` + silent + `" has not been read yet: their pods are missing`}, notes)
 				soon(t, func() bool { return len(a.Report().Manifests) == 1 })
 			})
 		})

@@ -23,7 +23,7 @@ func TestLabels(t *testing.T) {
 	require.NoDirExists(t, f.shared())
 
 	require.Nil(t, selinuxLabels(log, f, true, os.DirFS(t.TempDir())), "one without a policy for containers")
-	require.Contains(t, warnings.String(), "no volume is mounted with an SELinux label")
+	require.Contains(t, warnings.String(), "volumes are mounted without an SELinux label")
 	for _, dir := range []string{f.shared(), f.plugins()} {
 		label := make([]byte, 100)
 		n, err := unix.Lgetxattr(dir, "security.selinux", label)

@@ -37,7 +37,7 @@ func (a *Agent) setupFailed(ctx context.Context, why error) error {
 		err = recorder.Write(ctx, about, v1.EventTypeWarning, "KubeletSetupFailed", why.Error())
 	}
 	if err != nil {
-		a.log.Warn("the API server was not told that the kubelet cannot begin", "err", err)
+		a.log.Warn("event about the failed start not written", "err", err)
 	}
 	return why
 }

@@ -33,7 +33,7 @@ func newShutdown(in *inputs, l *lifecycle, v volumes) (*nodeShutdown, error) {
 	file := filepath.Join(cfg.Flags.RootDir, shutdown.TimesFile)
 	last, err := shutdown.ReadTimes(file)
 	if err != nil {
-		cfg.Logger.Warn("metrics of the last shutdown of the node are not shown", "err", err)
+		cfg.Logger.Warn("cannot read the times of the last node shutdown; their metrics are missing", "err", err)
 	}
 	cfg.Metrics.Node.ShutDown(last.Start, last.End)
 	manager, err := shutdown.New(shutdown.Config{

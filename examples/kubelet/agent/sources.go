@@ -96,7 +96,7 @@ func (s *sources) run(ctx context.Context) error {
 	errs := make(chan error, 3)
 	for name, source := range s.events() {
 		reading.Go(name, func() {
-			errs <- run.Guard("the source "+name, func() error { return source.Run(ctx, func(syncloop.Event) {}) })
+			errs <- run.Guard("pod source "+name, func() error { return source.Run(ctx, func(syncloop.Event) {}) })
 		})
 	}
 	<-reading.Idle()
@@ -133,7 +133,7 @@ func unread(silent []string) string {
 	for i, name := range silent {
 		quoted[i] = strconv.Quote(name)
 	}
-	return fmt.Sprintf("the pods of source %s have not been read", strings.Join(quoted, " and "))
+	return fmt.Sprintf("pod source %s has not been read yet", strings.Join(quoted, " and "))
 }
 
 // origin returns the file or the URL of a pod's manifest, or "" if no manifest source names the

@@ -69,7 +69,7 @@ func ownCgroup(cfg *Config) string {
 	}
 	cgroup, err := stats.OwnCgroup(os.DirFS("/proc"))
 	if err != nil {
-		cfg.Logger.Debug("the agent's own cgroup is not known", "err", err)
+		cfg.Logger.Debug("cannot determine the agent's own cgroup", "err", err)
 	}
 	return cgroup
 }

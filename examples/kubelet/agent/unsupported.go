@@ -31,7 +31,7 @@ func unseenMounts(pod *v1.Pod) []error {
 	container := func(c *v1.Container, path string) {
 		for i := range c.VolumeMounts {
 			if m := &c.VolumeMounts[i]; !inPlace(pod, m) {
-				errs = append(errs, fmt.Errorf("%s.volumeMounts[%d]: the embedded runtime's containers see the host's files: only a hostPath can be mounted, at the same path", path, i))
+				errs = append(errs, fmt.Errorf("%s.volumeMounts[%d]: the embedded runtime can only mount a hostPath volume at its own path, because containers use the host's file system", path, i))
 			}
 		}
 	}

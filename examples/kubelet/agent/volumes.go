@@ -90,12 +90,12 @@ func selinuxLabels(log *slog.Logger, folders folders, enabled bool, etc fs.FS) m
 	}
 	for _, dir := range []string{folders.shared(), folders.plugins()} {
 		if err := errors.Join(os.MkdirAll(dir, private), selinux.Label(dir, selinux.PluginsLabel)); err != nil {
-			log.Warn("plugins may not be allowed to use their folder", "err", err)
+			log.Warn("cannot label a folder of plugins; SELinux may deny plugins access to it", "err", err)
 		}
 	}
 	host, err := selinux.Read(etc)
 	if err != nil {
-		log.Warn("no volume is mounted with an SELinux label", "err", err)
+		log.Warn("cannot read the SELinux policy; volumes are mounted without an SELinux label", "err", err)
 		return nil
 	}
 	return host
@@ -106,10 +106,10 @@ func warnOfSwap(ctx context.Context, cfg *Config, recorder recorder, kernel moun
 	onDisk, err := emptydir.MayBeOnDisk(ctx, kernel, cfg.Flags.RootDir)
 	switch {
 	case err != nil:
-		cfg.Logger.Warn("cannot tell whether volumes in memory stay there", "err", err)
+		cfg.Logger.Warn("cannot determine whether volumes in memory may be swapped to the disk", "err", err)
 	case onDisk:
 		recorder.ofNode(v1.EventTypeWarning, emptydir.ReasonOnDisk,
-			"swap is on, and this kernel cannot keep volumes in memory out of it")
+			"swap is on, and this kernel cannot exclude volumes in memory from it")
 	}
 }
 

@@ -111,7 +111,7 @@ func (e *Enforcer) Reserve(ctx context.Context) error {
 }
 
 // ErrMissing is wrapped by the error about a missing reserved cgroup.
-var ErrMissing = errors.New("the cgroup is not there, or lacks controllers")
+var ErrMissing = errors.New("the cgroup does not exist or lacks controllers")
 
 func (e *Enforcer) reserve(ctx context.Context, at string, values cgroups.Values) error {
 	name, err := e.cfg.Tree.Driver().Parse(path.Join("/", at))

@@ -178,10 +178,10 @@ func TestWrongConfig(t *testing.T) {
 	_, err = allocatable.New(cfg)
 	require.ErrorContains(t, err, "the reservations of memory exceed the node's capacity of 8Gi")
 	for want, keys := range map[string]allocatable.Keys{
-		`"bogus" is none of pods`:                            {Enforce: []string{"bogus"}},
+		`"bogus" must be one of pods`:                        {Enforce: []string{"bogus"}},
 		"system-reserved needs systemReservedCgroup":         {Enforce: []string{"system-reserved"}},
 		"kube-reserved-compressible needs kubeReservedCgrou": {Enforce: []string{"kube-reserved-compressible"}},
-		"none stands alone":                                  {Enforce: []string{"pods", "none"}},
+		"none must be the only value":                        {Enforce: []string{"pods", "none"}},
 		"kube-reserved and kube-reserved-compressible":       {Enforce: []string{"kube-reserved", "kube-reserved-compressible"}, KubeCgroup: "/k"},
 		"system-reserved and system-reserved-compressible":   {Enforce: []string{"system-reserved", "system-reserved-compressible"}, SystemCgroup: "/s"},
 	} {

@@ -45,12 +45,12 @@ func (k *Keys) Check() error {
 		case Kube, KubeCompressible:
 			refuse(k.KubeCgroup == "", "%s needs kubeReservedCgroup", key)
 		default:
-			refuse(true, "%q is none of %s, %s, %s, %s, %s, %s", key, Pods, System, SystemCompressible, Kube, KubeCompressible, None)
+			refuse(true, "%q must be one of %s, %s, %s, %s, %s, %s", key, Pods, System, SystemCompressible, Kube, KubeCompressible, None)
 		}
 	}
-	refuse(k.has(None) && len(k.Enforce) > 1, "%s stands alone", None)
-	refuse(k.has(System) && k.has(SystemCompressible), "%s and %s contradict each other", System, SystemCompressible)
-	refuse(k.has(Kube) && k.has(KubeCompressible), "%s and %s contradict each other", Kube, KubeCompressible)
+	refuse(k.has(None) && len(k.Enforce) > 1, "%s must be the only value", None)
+	refuse(k.has(System) && k.has(SystemCompressible), "%s and %s exclude each other", System, SystemCompressible)
+	refuse(k.has(Kube) && k.has(KubeCompressible), "%s and %s exclude each other", Kube, KubeCompressible)
 	return errors.Join(errs...)
 }
 

@@ -213,11 +213,11 @@ func (f *follower) look(c *connection) (old *generation) {
 		f.failure = ""
 	case err.Error() != f.failure:
 		f.failure = err.Error()
-		c.cfg.Logger.Error("the kubeconfig cannot be used: the one before stays in force", "err", err)
+		c.cfg.Logger.Error("kubeconfig not usable; continuing with the previous one", "err", err)
 	}
 	if old != nil {
 		f.seen = "" // it may name other files
-		c.cfg.Logger.Info("the kubeconfig has changed", "server", c.Server())
+		c.cfg.Logger.Info("kubeconfig changed", "server", c.Server())
 	}
 	return old
 }
@@ -266,6 +266,6 @@ type warnings struct{ log *slog.Logger }
 
 func (w warnings) HandleWarningHeaderWithContext(ctx context.Context, code int, _ string, text string) {
 	if code == 299 && text != "" {
-		w.log.DebugContext(ctx, "the API server warns", "text", text)
+		w.log.DebugContext(ctx, "warning from the API server", "text", text)
 	}
 }

@@ -57,7 +57,7 @@ type Feed[T Object, L runtime.Object] struct {
 }
 
 // errNotSynced is the error of a Feed before its first response.
-var errNotSynced = errors.New("the API server has not been reached yet")
+var errNotSynced = errors.New("no response from the API server yet")
 
 // NewFeed checks the configuration. The Feed is empty until Run.
 func NewFeed[T Object, L runtime.Object](cfg FeedConfig[T, L]) (*Feed[T, L], error) {
@@ -159,7 +159,7 @@ func (f *Feed[T, L]) answered(ctx context.Context, err error) {
 	case err != nil && f.limiter.Allow(time.Now(), "", err.Error()):
 		f.cfg.Logger.Warn("cannot read from the API server; trying again", append(what, "err", err)...)
 	case err == nil && before != nil && !errors.Is(before, errNotSynced):
-		f.cfg.Logger.Info("the API server answers again", what...)
+		f.cfg.Logger.Info("reading from the API server works again", what...)
 	}
 }
 
@@ -220,7 +220,7 @@ type store[T Object, L runtime.Object] struct{ feed *Feed[T, L] }
 func (s store[T, L]) take(obj any) (T, error) {
 	o, ok := obj.(T)
 	if !ok {
-		return o, fmt.Errorf("%T where %T is due", obj, o)
+		return o, fmt.Errorf("got a %T instead of a %T", obj, o)
 	}
 	o.SetManagedFields(nil)
 	if s.feed.cfg.Trim != nil {

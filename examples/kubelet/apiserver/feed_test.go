@@ -191,7 +191,7 @@ func TestFeedLogs(t *testing.T) {
 		server.SetDown(false)
 		time.Sleep(time.Minute)
 		require.Equal(t, 1, strings.Count(log.String(), "cannot read from the API server"), log.String())
-		require.Equal(t, 1, strings.Count(log.String(), "the API server answers again"), log.String())
+		require.Equal(t, 1, strings.Count(log.String(), "reading from the API server works again"), log.String())
 	})
 }
 

@@ -141,20 +141,20 @@ func (r *reading) choose(config *api.Config) error {
 		return r.wrongf("current-context", "is required")
 	}
 	if r.context = config.Contexts[name]; r.context == nil {
-		return r.wrongf("current-context", "there is no context %q", name)
+		return r.wrongf("current-context", "context %q does not exist", name)
 	}
 	part := fmt.Sprintf("contexts[%s]", name)
 	if r.context.Cluster == "" {
 		return r.wrongf(part+".cluster", "is required")
 	}
 	if r.cluster = config.Clusters[r.context.Cluster]; r.cluster == nil {
-		return r.wrongf(part+".cluster", "there is no cluster %q", r.context.Cluster)
+		return r.wrongf(part+".cluster", "cluster %q does not exist", r.context.Cluster)
 	}
 	if r.context.AuthInfo == "" {
 		return r.wrongf(part+".user", "is required")
 	}
 	if r.user = config.AuthInfos[r.context.AuthInfo]; r.user == nil {
-		return r.wrongf(part+".user", "there is no user %q", r.context.AuthInfo)
+		return r.wrongf(part+".user", "user %q does not exist", r.context.AuthInfo)
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (r *reading) checkServer() error {
 	case err != nil:
 		return r.wrong(part+"server", err)
 	case server.Scheme != "https" && server.Scheme != "http" || server.Host == "":
-		return r.wrongf(part+"server", "%q is no address of a server: it begins with https:// and names a host", r.cluster.Server)
+		return r.wrongf(part+"server", "%q is not the address of a server: it must begin with https:// and name a host", r.cluster.Server)
 	}
 	field, err := r.data(part+"certificate-authority", &r.cluster.CertificateAuthorityData, r.cluster.CertificateAuthority)
 	if err != nil {

@@ -90,7 +90,7 @@ func (a asker) wait(ctx context.Context, name string, uid types.UID) ([]byte, er
 		default:
 			if text := err.Error(); text != last {
 				last = text
-				a.log.Warn("a certificate signing request cannot be read; trying again", "request", name, "err", err)
+				a.log.Warn("cannot read the certificate signing request; trying again", "request", name, "err", err)
 			}
 			err = nil
 		}

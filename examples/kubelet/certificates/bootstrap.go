@@ -62,7 +62,7 @@ func Bootstrap(ctx context.Context, cfg BootstrapConfig) error {
 	if err == nil {
 		return nil
 	}
-	cfg.Logger.Info("the kubeconfig cannot be used: making one from the bootstrap kubeconfig", "err", err)
+	cfg.Logger.Info("kubeconfig not usable; creating it from the bootstrap kubeconfig", "err", err)
 	text, err := cfg.kubeconfig()
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (cfg *BootstrapConfig) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("nobody has approved it within %s", patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not approved within %s", patience))
 	defer cancel()
 	return run.All(ctx, client.Run, func(ctx context.Context) error {
 		return cfg.repeat(ctx, asker{client.SigningRequests(), certv1.KubeAPIServerClientKubeletSignerName, cfg.Logger}, key)
@@ -126,7 +126,7 @@ func (cfg *BootstrapConfig) repeat(ctx context.Context, a asker, key crypto.Sign
 		case errors.Is(err, ErrDenied) || errors.Is(err, ErrFailed):
 			return err
 		case ctx.Err() == nil:
-			cfg.Logger.Warn("there is no client certificate; trying again", "err", err)
+			cfg.Logger.Warn("cannot obtain a client certificate; trying again", "err", err)
 		}
 		if !run.Sleep(ctx, wait.Jitter(pauseAfter(failures, err), 0.1)) {
 			return errors.Join(run.EndOf(ctx), err)

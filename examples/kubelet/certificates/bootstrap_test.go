@@ -159,7 +159,7 @@ func TestBootstrapTrouble(t *testing.T) {
 		require.False(t, ended())
 		j.issue(j.only(), -time.Minute)
 		require.True(t, ended())
-		require.ErrorContains(t, j.result, "has expired")
+		require.ErrorContains(t, j.result, "the issued certificate expired at")
 		require.NoFileExists(t, at(j.config.Store.Dir, keyFile))
 
 		ended, _ = j.waits()

@@ -49,8 +49,8 @@ func TestServingFilesAreFollowed(t *testing.T) {
 		put("c")
 		require.Equal(t, "system:node:c", name())
 		stop()
-		require.Equal(t, 2, bytes.Count(log.Bytes(), []byte("has changed")))
-		require.Equal(t, 4, bytes.Count(log.Bytes(), []byte("the one before stays in force")), "each fault once: %s", &log)
+		require.Equal(t, 2, bytes.Count(log.Bytes(), []byte("certificate changed")))
+		require.Equal(t, 4, bytes.Count(log.Bytes(), []byte("continuing with the previous one")), "each fault once: %s", &log)
 		require.ErrorIs(t, f.Run(t.Context()), ErrAlreadyRun)
 	})
 }

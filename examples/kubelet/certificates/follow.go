@@ -67,11 +67,11 @@ func (f *Files[T]) Run(ctx context.Context) error {
 		switch err := f.load(); {
 		case err != nil && err.Error() != f.failure:
 			f.failure = err.Error()
-			f.log.Error("a certificate cannot be used: the one before stays in force", "err", err)
+			f.log.Error("certificate not usable; continuing with the previous one", "err", err)
 		case err == nil:
 			f.failure = ""
 			if f.Current() != before {
-				f.log.Info("a certificate has changed", "files", f.paths)
+				f.log.Info("certificate changed", "files", f.paths)
 			}
 		}
 	}

@@ -121,7 +121,7 @@ var (
 	// ErrDenied is returned for a request that was denied.
 	ErrDenied = errors.New("the certificate signing request was denied")
 	// ErrFailed is returned for a request that the signer cannot sign.
-	ErrFailed = errors.New("the certificate signing request has failed")
+	ErrFailed = errors.New("the certificate signing request failed")
 	// ErrGone is returned for a request that was deleted before a certificate was issued.
 	ErrGone = errors.New("the certificate signing request was deleted")
 )
@@ -129,7 +129,7 @@ var (
 // outcome returns the certificate issued for a request, or nil before that.
 func outcome(r *certv1.CertificateSigningRequest, uid types.UID) ([]byte, error) {
 	if r.UID != uid {
-		return nil, fmt.Errorf("%w: another one has its name", ErrGone)
+		return nil, fmt.Errorf("%w: a newer request has its name", ErrGone)
 	}
 	approved := false
 	for _, c := range r.Status.Conditions {
@@ -159,7 +159,7 @@ func sameRequest(there, own *certv1.CertificateSigningRequest) error {
 		return err
 	}
 	if there.Spec.SignerName != own.Spec.SignerName || theirs.Subject.String() != ours.Subject.String() || string(theirs.RawSubjectPublicKeyInfo) != string(ours.RawSubjectPublicKeyInfo) {
-		return errors.New("another request has its name")
+		return errors.New("a different request has its name")
 	}
 	return nil
 }
@@ -167,7 +167,7 @@ func sameRequest(there, own *certv1.CertificateSigningRequest) error {
 func parseRequest(data []byte) (*x509.CertificateRequest, error) {
 	block, _ := pem.Decode(data)
 	if block == nil {
-		return nil, errors.New("the request is no PEM")
+		return nil, errors.New("the request is not in PEM format")
 	}
 	return x509.ParseCertificateRequest(block.Bytes)
 }

@@ -60,7 +60,7 @@ type Rotator struct {
 }
 
 // errChanged ends the wait for a certificate whose template has changed.
-var errChanged = errors.New("something else is to be certified by now")
+var errChanged = errors.New("the node's addresses or names have changed")
 
 const (
 	// patience bounds the wait for the outcome of a request.
@@ -81,7 +81,7 @@ func NewRotator(cfg RotatorConfig) (*Rotator, error) {
 	f.Required("Store.Name", cfg.Store.Name)
 	f.Required("Template", cfg.Template)
 	if cfg.Signer != certv1.KubeAPIServerClientKubeletSignerName && cfg.Signer != certv1.KubeletServingSignerName {
-		f.Refuse("Signer %q is none of a kubelet's", cfg.Signer)
+		f.Refuse("Signer %q is not a signer of kubelet certificates", cfg.Signer)
 	}
 	fields.Logger(&cfg.Logger)
 	if err := f.Err(); err != nil {
@@ -90,7 +90,7 @@ func NewRotator(cfg RotatorConfig) (*Rotator, error) {
 	r := &Rotator{cfg: cfg, wake: make(chan struct{}, 1), asker: asker{cfg.Client.SigningRequests(), cfg.Signer, cfg.Logger}}
 	stored, err := cfg.Store.Current()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		cfg.Logger.Warn("a stored certificate cannot be used: another one is asked for", "err", err)
+		cfg.Logger.Warn("stored certificate not usable; requesting a new one", "err", err)
 	}
 	r.current.Store(stored)
 	return r, nil
@@ -142,7 +142,7 @@ func (r *Rotator) Run(ctx context.Context) error {
 			}
 			continue
 		}
-		r.cfg.Logger.Info("asking for a certificate", "signer", r.cfg.Signer, "because", why)
+		r.cfg.Logger.Info("requesting a certificate", "signer", r.cfg.Signer, "because", why)
 		err := r.renew(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -169,12 +169,12 @@ func (r *Rotator) due(share float64) (why string, at time.Time) {
 	case template == nil:
 		return "", now.Add(never)
 	case c == nil:
-		return "there is none", now
+		return "there is no valid certificate", now
 	}
 	if missing := lacks(c.Leaf, template); missing != "" {
 		return "it lacks " + missing, now
 	}
-	return "its life ends", rotateAt(c.Leaf, share)
+	return "it expires soon", rotateAt(c.Leaf, share)
 }
 
 // sleep waits until d has passed or Wake is called. It reports false if ctx is done.
@@ -199,7 +199,7 @@ func pauseAfter(failures int, err error) time.Duration {
 }
 
 func (r *Rotator) renew(ctx context.Context) error {
-	ctx, stop := context.WithTimeoutCause(ctx, patience, fmt.Errorf("nobody has approved it within %s", patience))
+	ctx, stop := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not approved within %s", patience))
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -238,7 +238,7 @@ func (r *Rotator) replace(certPEM, keyPEM []byte, template *x509.CertificateRequ
 		return err
 	}
 	old := r.current.Swap(c)
-	r.cfg.Logger.Info("there is a new certificate", "signer", r.cfg.Signer, "expires", c.Leaf.NotAfter)
+	r.cfg.Logger.Info("new certificate in use", "signer", r.cfg.Signer, "expires", c.Leaf.NotAfter)
 	if old != nil && r.cfg.OnRotated != nil {
 		r.cfg.OnRotated(time.Since(old.Leaf.NotBefore))
 	}
@@ -255,7 +255,7 @@ func check(certPEM, keyPEM []byte, template *x509.CertificateRequest) error {
 		return fmt.Errorf("the issued certificate lacks %s", missing)
 	}
 	if expired(&c, time.Now()) {
-		return fmt.Errorf("the issued certificate has expired at %s", c.Leaf.NotAfter.Format(time.RFC3339))
+		return fmt.Errorf("the issued certificate expired at %s", c.Leaf.NotAfter.Format(time.RFC3339))
 	}
 	return nil
 }
@@ -267,7 +267,7 @@ func (r *Rotator) note(err error) {
 	if err == nil {
 		return
 	}
-	r.cfg.Logger.Error("there is no new certificate; trying again", "signer", r.cfg.Signer, "err", err)
+	r.cfg.Logger.Error("cannot obtain a certificate; trying again", "signer", r.cfg.Signer, "err", err)
 	if r.cfg.OnError != nil {
 		r.cfg.OnError(err)
 	}

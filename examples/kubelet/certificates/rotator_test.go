@@ -206,7 +206,7 @@ func TestUselessCertificates(t *testing.T) {
 			return r.only()
 		}
 		r.issue(next(), -time.Minute)
-		require.ErrorContains(t, r.Err(), "has expired")
+		require.ErrorContains(t, r.Err(), "the issued certificate expired at")
 		r.issue(next(), time.Hour, func(c *x509.CertificateRequest) { c.IPAddresses = nil })
 		require.ErrorContains(t, r.Err(), "lacks the address 10.0.0.1")
 		r.issue(next(), time.Hour, func(c *x509.CertificateRequest) { c.PublicKey = newKey(t).Public() })
@@ -221,7 +221,7 @@ func TestUselessCertificates(t *testing.T) {
 		require.NoError(t, os.MkdirAll(r.config.Store.Dir, 0o700))
 		write(t, r.config.Store.CurrentPath(), nil)
 		r.issue(next(), time.Hour)
-		require.ErrorContains(t, r.Err(), "is no link", "one that cannot be stored")
+		require.ErrorContains(t, r.Err(), "is not a symbolic link", "one that cannot be stored")
 		require.Nil(t, r.Current())
 	}, "10.0.0.1")
 }
@@ -236,7 +236,7 @@ func TestPatience(t *testing.T) {
 		time.Sleep(50 * time.Minute)
 		require.Len(t, apitest.All[*certv1.CertificateSigningRequest](r.Server), 1)
 		pass(20 * time.Minute)
-		require.ErrorContains(t, r.errs[0], "nobody has approved it within 1h0m0s")
+		require.ErrorContains(t, r.errs[0], "not approved within 1h0m0s")
 		require.ErrorIs(t, r.errs[0], context.DeadlineExceeded)
 		r.issue(r.only(), time.Hour)
 		require.NotNil(t, r.Current())
@@ -344,7 +344,7 @@ func TestRotatorConfigIsChecked(t *testing.T) {
 certificates: RotatorConfig.Store.Dir is required
 certificates: RotatorConfig.Store.Name is required
 certificates: RotatorConfig.Template is required
-certificates: RotatorConfig.Signer "x" is none of a kubelet's`)
+certificates: RotatorConfig.Signer "x" is not a signer of kubelet certificates`)
 }
 
 func TestPauseAfter(t *testing.T) {

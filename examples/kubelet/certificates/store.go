@@ -61,7 +61,7 @@ func (s Store) Update(certPEM, keyPEM []byte) (*tls.Certificate, error) {
 func (s Store) link(target string) error {
 	updated, current := s.path("updated"), s.CurrentPath()
 	if info, err := os.Lstat(current); err == nil && info.Mode()&os.ModeSymlink == 0 {
-		return fmt.Errorf("%s is no link: it is not replaced", current)
+		return fmt.Errorf("%s is not a symbolic link and is not replaced", current)
 	}
 	if err := os.Remove(updated); err != nil && !os.IsNotExist(err) {
 		return err

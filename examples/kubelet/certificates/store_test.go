@@ -51,7 +51,7 @@ func TestStore(t *testing.T) {
 	write(t, s.CurrentPath(), []byte("somebody's"))
 	cert, key = ca.pair(ClientRequest("c"), time.Hour)
 	_, err = s.Update(cert, key)
-	require.ErrorContains(t, err, "is no link")
+	require.ErrorContains(t, err, "is not a symbolic link")
 	_, err = s.Current()
 	require.ErrorContains(t, err, "kubelet-client-current.pem: ")
 	require.NotErrorIs(t, err, fs.ErrNotExist)

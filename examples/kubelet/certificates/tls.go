@@ -20,7 +20,7 @@ type TLS struct {
 }
 
 // ErrNoCertificate is the error of a handshake without a valid serving certificate.
-var ErrNoCertificate = errors.New("there is no serving certificate yet, or it has expired")
+var ErrNoCertificate = errors.New("no valid serving certificate")
 
 // ParseTLS parses tlsMinVersion, tlsCipherSuites and tlsCurvePreferences. Default: version 1.2,
 // Go's own suites and curves. It reports all faults at once, by field.
@@ -51,7 +51,7 @@ func (t TLS) Warnings() (out []string) {
 		out = append(out, "tlsCipherSuites: insecure: "+strings.Join(insecure, ", "))
 	}
 	if t.MinVersion == tls.VersionTLS13 && len(t.CipherSuites) > 0 {
-		out = append(out, "tlsCipherSuites: without effect: those of TLS 1.3 cannot be chosen")
+		out = append(out, "tlsCipherSuites: no effect with TLS 1.3, whose cipher suites cannot be configured")
 	}
 	return out
 }

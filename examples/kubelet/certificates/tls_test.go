@@ -24,7 +24,7 @@ func TestParseTLS(t *testing.T) {
 	require.Equal(t, []tls.CurveID{tls.X25519}, s.Curves)
 	require.Equal(t, []string{
 		"tlsCipherSuites: insecure: TLS_RSA_WITH_AES_128_CBC_SHA",
-		"tlsCipherSuites: without effect: those of TLS 1.3 cannot be chosen",
+		"tlsCipherSuites: no effect with TLS 1.3, whose cipher suites cannot be configured",
 	}, s.Warnings())
 
 	_, err = ParseTLS("TLS1.2", []string{"TLS_NONE"}, []int32{-1})

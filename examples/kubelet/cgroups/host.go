@@ -180,7 +180,7 @@ func (h *Host) MemoryUsage(n cgroups.Name) (int64, error) {
 	case err != nil:
 		return 0, err
 	case u.Memory.Usage == nil:
-		return 0, fmt.Errorf("cgroups: the memory that %s uses is not known: %w", h.driver.Path(n), errors.Join(u.Unread...))
+		return 0, fmt.Errorf("cgroups: memory usage of %s: %w", h.driver.Path(n), errors.Join(u.Unread...))
 	}
 	return int64(*u.Memory.Usage), nil
 }

@@ -28,7 +28,7 @@ func (h *Host) kill(n cgroups.Name) (some bool, err error) {
 }
 
 // errForeign is the error for a process outside of this PID namespace.
-var errForeign = errors.New("a process in it is outside of this PID namespace, and cannot be killed from here")
+var errForeign = errors.New("cannot kill a process outside of the agent's PID namespace")
 
 // killAll kills processes. The kernel lists a process outside of this PID namespace as 0.
 // Signalling 0 would kill the agent's own process group, so killAll skips it and returns an error

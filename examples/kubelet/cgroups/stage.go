@@ -70,7 +70,7 @@ func New(cfg Config) (*Stage, error) {
 // of all pods together. Call Setup at the start and whenever the cgroups may have been removed.
 func (s *Stage) Setup(ctx context.Context) error {
 	if err := s.cfg.Kernel.Set(ctx, s.cfg.Tree.Pods(), cgroups.Values{}); err != nil {
-		return fmt.Errorf("cgroups: of all pods: %w", err)
+		return fmt.Errorf("cgroups: cgroup of all pods: %w", err)
 	}
 	for _, class := range cgroups.Classes() {
 		values := cgroups.ForClass(s.cfg.Values, class, nil)
@@ -78,7 +78,7 @@ func (s *Stage) Setup(ctx context.Context) error {
 			values.Shares = 0 // Update sets the weight, because pods may run in it
 		}
 		if err := s.cfg.Kernel.Set(ctx, s.cfg.Tree.Class(class), values); err != nil {
-			return fmt.Errorf("cgroups: of %s pods: %w", class, err)
+			return fmt.Errorf("cgroups: cgroup of %s pods: %w", class, err)
 		}
 	}
 	return nil
@@ -220,7 +220,7 @@ func (s *Stage) weigh(ctx context.Context) error {
 		if err != nil {
 			s.weighing = false
 			s.mu.Unlock()
-			return fmt.Errorf("cgroups: of %s pods: %w", v1.PodQOSBurstable, err)
+			return fmt.Errorf("cgroups: cgroup of %s pods: %w", v1.PodQOSBurstable, err)
 		}
 		s.burstable = shares
 		s.mu.Unlock()

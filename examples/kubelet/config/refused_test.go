@@ -66,7 +66,7 @@ func TestRefusedByName(t *testing.T) {
 		// Reservations, enforcement and eviction.
 		"cgroupsPerQOS: false\nenforceNodeAllocatable: [pods]": {"needs cgroupsPerQOS: true"},
 		"kubeReserved: {gpu: '1'}\nenforceNodeAllocatable: [pods, kube-reserved, bogus]\nsystemReservedCgroup: /s\nreservedSystemCPUs: 0-1\npodPidsLimit: -2": {
-			"kubeReserved[gpu]", "kube-reserved needs kubeReservedCgroup", `"bogus" is none of`, "reservedSystemCPUs: contradicts", "podPidsLimit: -2",
+			"kubeReserved[gpu]", "kube-reserved needs kubeReservedCgroup", `"bogus" must be one of`, "reservedSystemCPUs: contradicts", "podPidsLimit: -2",
 		},
 		"evictionHard: {memory.available: '-1', disk: 1Gi}\nevictionSoft: {memory.available: 1Gi}\nevictionPressureTransitionPeriod: -1s\nevictionMaxPodGracePeriod: -1": {
 			"evictionHard[disk]: unknown signal", "evictionHard[memory.available]", "evictionSoft[memory.available]", "evictionPressureTransitionPeriod: -1s", "evictionMaxPodGracePeriod: -1",

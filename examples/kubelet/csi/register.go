@@ -50,7 +50,7 @@ func (r *Registry) register(ctx context.Context, socket string) (*entry, error) 
 		return nil, err
 	}
 	if info.Type != registration.CSIPlugin {
-		r.cfg.Logger.Info("a plugin is no CSI driver", "socket", socket, "type", info.Type)
+		r.cfg.Logger.Info("plugin ignored: it is not a CSI driver", "socket", socket, "type", info.Type)
 		<-ctx.Done()
 		return nil, run.EndOf(ctx)
 	}
@@ -62,7 +62,7 @@ func (r *Registry) register(ctx context.Context, socket string) (*entry, error) 
 	if err != nil {
 		return nil, err
 	}
-	r.cfg.Logger.Info("a CSI driver has registered", "driver", e.name, "socket", socket)
+	r.cfg.Logger.Info("CSI driver registered", "driver", e.name, "socket", socket)
 	r.cfg.OnReady(e.name)
 	return e, nil
 }
@@ -139,7 +139,7 @@ func newEntry(socket string, info *registration.PluginInfo) (*entry, error) {
 		}
 	}
 	if e.version == nil {
-		return nil, fmt.Errorf("driver %s supports no version 1 of CSI: %q", info.Name, info.SupportedVersions)
+		return nil, fmt.Errorf("driver %s: supports only CSI versions %q; version 1 is required", info.Name, info.SupportedVersions)
 	}
 	endpoint := info.Endpoint
 	if endpoint == "" {
@@ -155,7 +155,7 @@ func (r *Registry) reserve(e *entry) error {
 	defer r.mu.Unlock()
 	other := r.drivers[e.name]
 	if other != nil && !other.version.LessThan(e.version) {
-		return fmt.Errorf("driver %s is registered already, with version %v, by %s: another one needs a higher version than %v",
+		return fmt.Errorf("driver %s: version %v is already registered by %s: only a version higher than %v can replace it",
 			e.name, other.version, other.socket, e.version)
 	}
 	e.before, r.drivers[e.name] = other, e
@@ -197,7 +197,7 @@ func (r *Registry) forget(e *entry, tell bool) {
 	r.mu.Unlock()
 	_ = e.client.Close()
 	if last && tell {
-		r.cfg.Logger.Info("a CSI driver has gone", "driver", e.name, "socket", e.socket)
+		r.cfg.Logger.Info("CSI driver removed", "driver", e.name, "socket", e.socket)
 		_ = run.Guard("OnDeregistered", func() error { r.cfg.OnDeregistered(e.name); return nil })
 	}
 }

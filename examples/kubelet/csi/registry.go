@@ -121,7 +121,7 @@ func (r *Registry) Absence(name string) string {
 	if e == nil || e.ready {
 		return ""
 	}
-	return fmt.Sprintf("it registers since %s at %s, and has not said yet what the node is for it", e.begun.Format(time.RFC3339), e.socket)
+	return fmt.Sprintf("registering since %s at %s, waiting for NodeGetInfo", e.begun.Format(time.RFC3339), e.socket)
 }
 
 // Run registers drivers until ctx is done. It returns an error if callbacks still run after
@@ -140,7 +140,7 @@ func (r *Registry) Run(ctx context.Context) error {
 	return nil
 }
 
-var errGone = errors.New("its socket has gone")
+var errGone = errors.New("its socket was removed")
 
 type followed struct {
 	is   os.FileInfo
@@ -158,7 +158,7 @@ func (r *Registry) watch(ctx context.Context) {
 		err := r.cfg.Watch(period, look)
 		if period.Err() == nil {
 			if !errors.Is(err, errors.ErrUnsupported) {
-				r.cfg.Logger.Warn("the folder for plugins is not watched", "again", r.cfg.Period, "err", err)
+				r.cfg.Logger.Warn("cannot watch the folder of plugins", "again", r.cfg.Period, "err", err)
 			}
 			look()
 			<-period.Done()
@@ -224,7 +224,7 @@ func (r *Registry) scan() (folders []string, found map[string]os.FileInfo) {
 		folders = append(folders, dir)
 		entries, err := os.ReadDir(dir)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			r.cfg.Logger.Warn("a folder for plugins cannot be read", "folder", dir, "err", err)
+			r.cfg.Logger.Warn("cannot read a folder of plugins", "folder", dir, "err", err)
 		}
 		for _, e := range entries {
 			path := filepath.Join(dir, e.Name())
@@ -265,7 +265,7 @@ func (r *Registry) follow(parent context.Context, path string, is os.FileInfo, b
 				return
 			}
 			if ctx.Err() == nil {
-				r.cfg.Logger.Warn("a plugin was not registered", "socket", path, "again", delay, "err", err)
+				r.cfg.Logger.Warn("plugin not registered; trying again", "socket", path, "again", delay, "err", err)
 			}
 			run.Sleep(ctx, delay)
 		}

@@ -41,7 +41,7 @@ func DisksOf(root string, info *runtimeapi.ImageFsInfoResponse, device func(dir 
 	}
 	images, err := elsewhere(info.GetImageFilesystems())
 	if err != nil {
-		return 0, fmt.Errorf("where images are: %w", err)
+		return 0, fmt.Errorf("disk of images: %w", err)
 	}
 	if !images {
 		return eviction.OneDisk, nil
@@ -52,7 +52,7 @@ func DisksOf(root string, info *runtimeapi.ImageFsInfoResponse, device func(dir 
 	}
 	containers, err := elsewhere(list)
 	if err != nil {
-		return 0, fmt.Errorf("where containers are: %w", err)
+		return 0, fmt.Errorf("disk of containers: %w", err)
 	}
 	if containers {
 		return eviction.ImageDisk, nil

@@ -100,7 +100,7 @@ func (m *Measurer) Measure(ctx context.Context) (u eviction.Usage, err error) {
 func (m *Measurer) summary(ctx context.Context, part summary.Part) (*statsapi.Summary, error) {
 	s, err := m.cfg.Stats.Summary(ctx, part)
 	if err != nil {
-		return nil, fmt.Errorf("what the node uses: %w", err)
+		return nil, fmt.Errorf("usage of the node: %w", err)
 	}
 	return s, nil
 }
@@ -115,7 +115,7 @@ func (m *Measurer) divided(ctx context.Context) (eviction.Disks, error) {
 	}
 	info, err := m.cfg.Images(ctx)
 	if err != nil && !cri.IsUnimplemented(err) {
-		return 0, fmt.Errorf("where images are: %w", err)
+		return 0, fmt.Errorf("disk of images: %w", err)
 	}
 	disks, err := DisksOf(m.cfg.Root, info, m.cfg.Device)
 	if err != nil {
@@ -136,7 +136,7 @@ func (m *Measurer) signals(s *statsapi.Summary) map[eviction.Signal]eviction.Rea
 	m.mu.Unlock()
 	if changed {
 		for _, t := range none {
-			m.cfg.Logger.Warn("a threshold of evictions is not less than there is of it at all, and counts as none", "signal", t.Signal, "hard", t.Hard())
+			m.cfg.Logger.Warn("eviction threshold ignored: it is not below the capacity", "signal", t.Signal, "hard", t.Hard())
 		}
 	}
 	return signals
@@ -167,7 +167,7 @@ func (m *Measurer) limited(ctx context.Context, pods []*v1.Pod) (map[types.UID]e
 	}
 	layers, err := m.cfg.Containers(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("what containers have written: %w", err)
+		return nil, fmt.Errorf("writable layers of containers: %w", err)
 	}
 	addLayers(out, layers)
 	return out, nil

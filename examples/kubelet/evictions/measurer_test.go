@@ -138,7 +138,7 @@ func TestMeasureOnlyWhatIsNeeded(t *testing.T) {
 // A failed measurement skips the pass with an error that names its subject.
 func TestMeasureFails(t *testing.T) {
 	for what, want := range map[string]string{
-		"images": "where images are: broken", "node": "what the node uses: broken", "all": "what the node uses: broken", "containers": "what containers have written: broken",
+		"images": "disk of images: broken", "node": "usage of the node: broken", "all": "usage of the node: broken", "containers": "writable layers of containers: broken",
 	} {
 		t.Run(what, func(t *testing.T) {
 			s := newScene(eviction.Threshold{Signal: "memory.available", Value: eviction.Value{Amount: 100}})

@@ -107,8 +107,8 @@ func TestDisksOf(t *testing.T) {
 		"split":                   {at("/images"), at("/same"), eviction.SplitDisk, ""},
 		"three":                   {at("/images"), at("/elsewhere"), eviction.ImageDisk, ""},
 		"another machine":         {at("/none"), at("/none"), eviction.ImageDisk, ""},
-		"images not readable":     {at("/broken"), nil, 0, "where images are: broken"},
-		"containers not readable": {at("/images"), at("/broken"), 0, "where containers are: broken"},
+		"images not readable":     {at("/broken"), nil, 0, "disk of images: broken"},
+		"containers not readable": {at("/images"), at("/broken"), 0, "disk of containers: broken"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := DisksOf("/root", &runtimeapi.ImageFsInfoResponse{ImageFilesystems: c.images, ContainerFilesystems: c.containers}, device)

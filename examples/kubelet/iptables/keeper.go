@@ -93,7 +93,7 @@ func (k *Keeper) present(ctx context.Context) (out []family) {
 		out = append(out, f)
 	}
 	if len(out) == 0 && ctx.Err() == nil {
-		k.cfg.Logger.Info("no iptables here: the chains that others may rely on are not made", "why", errors.Join(why...))
+		k.cfg.Logger.Info("iptables not available; chains for other programs not created", "why", errors.Join(why...))
 	}
 	return out
 }
@@ -109,12 +109,12 @@ func (k *Keeper) keep(ctx context.Context, f family) {
 	}
 	if err == nil {
 		delete(k.failed, f.program)
-		k.cfg.Logger.Info("made the chains that others may rely on", "program", f.program)
+		k.cfg.Logger.Info("iptables chains for other programs created", "program", f.program)
 		return
 	}
 	if text := err.Error(); text != k.failed[f.program] {
 		k.failed[f.program] = text
-		k.cfg.Logger.Warn("chains that others may rely on are not made; trying again", "program", f.program, "err", err)
+		k.cfg.Logger.Warn("iptables chains for other programs not created; trying again", "program", f.program, "err", err)
 	}
 }
 

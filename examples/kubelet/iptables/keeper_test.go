@@ -163,7 +163,7 @@ func TestCommands(t *testing.T) {
 		require.Equal(t, look, k.take())
 		pass(time.Minute)
 		require.Equal(t, look, k.take())
-		require.Equal(t, 2, strings.Count(log.String(), "made the chains"))
+		require.Equal(t, 2, strings.Count(log.String(), "iptables chains for other programs created"))
 	})
 	// The next kubelet finds all of them.
 	before := len(k.now())
@@ -208,7 +208,7 @@ func TestFailures(t *testing.T) {
 			k.fails[command] = 4
 			keeping(t, k, func(log *bytes.Buffer) {
 				pass(3 * time.Minute)
-				require.Equal(t, 1, strings.Count(log.String(), "not made"), log.String())
+				require.Equal(t, 1, strings.Count(log.String(), "not created"), log.String())
 				require.Contains(t, log.String(), "exit code 4")
 				require.Contains(t, k.now(), "ip6tables filter KUBE-KUBELET-CANARY")
 				require.NotContains(t, k.now(), "iptables filter KUBE-KUBELET-CANARY")
@@ -218,7 +218,7 @@ func TestFailures(t *testing.T) {
 				require.Equal(t, []string{drop}, k.now()["iptables filter KUBE-FIREWALL"])
 				k.change(func() { k.fails[command], k.chains = 4, newKernel().chains })
 				pass(time.Minute)
-				require.Equal(t, 2, strings.Count(log.String(), "not made"), "a failure after a success is another one")
+				require.Equal(t, 2, strings.Count(log.String(), "not created"), "a failure after a success is another one")
 			})
 		})
 	}
@@ -232,7 +232,7 @@ func TestAbsent(t *testing.T) {
 	keeping(t, none, func(log *bytes.Buffer) {
 		pass(time.Hour)
 		require.Equal(t, 1, strings.Count(log.String(), "\n"))
-		require.Contains(t, log.String(), "no iptables here")
+		require.Contains(t, log.String(), "iptables not available")
 		require.Contains(t, log.String(), "executable file not found")
 	})
 	forbidden := newKernel()
@@ -245,7 +245,7 @@ func TestAbsent(t *testing.T) {
 	only4 := newKernel()
 	only4.missing = []string{"ip6tables"}
 	keeping(t, only4, func(log *bytes.Buffer) {
-		require.NotContains(t, log.String(), "no iptables")
+		require.NotContains(t, log.String(), "iptables not available")
 		pass(time.Minute)
 		require.Equal(t, look[:3], only4.take()[len(begin)-6:])
 	})

@@ -146,14 +146,14 @@ func (a Addressing) find(ctx context.Context, network Network) (netip.Addr, erro
 // reach.
 func (n Network) isLocal(ip netip.Addr) error {
 	if ip.IsLoopback() || ip.IsMulticast() || ip.IsLinkLocalUnicast() || ip.IsUnspecified() {
-		return fmt.Errorf("%s is no address by which others reach this machine", ip)
+		return fmt.Errorf("%s is not an address at which other machines can reach this one", ip)
 	}
 	local, err := n.Local()
 	if err != nil {
 		return err
 	}
 	if !slices.Contains(local, ip) {
-		return fmt.Errorf("%s is no address of this machine", ip)
+		return fmt.Errorf("%s is not an address of this machine", ip)
 	}
 	return nil
 }

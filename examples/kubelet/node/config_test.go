@@ -24,7 +24,7 @@ func TestConfig(t *testing.T) {
 	})
 	for _, want := range []string{
 		"Name is required", "Nodes is required", "Leases is required", "Facts is required", "Update is negative", "Report is negative", "LeaseDuration is negative",
-		"LeaseDuration: -1.5s is not whole", `Labels: --node-labels: key "a b"`, `Taints: effect "" of "a" is none of`,
+		"LeaseDuration: -1.5s is not whole", `Labels: --node-labels: key "a b"`, `Taints: effect "" of "a" must be`,
 	} {
 		require.ErrorContains(t, err, "node: Config."+want)
 	}

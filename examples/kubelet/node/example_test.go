@@ -43,5 +43,5 @@ func ExampleParseTaints() {
 	fmt.Println(err)
 	// Output:
 	// dedicated gpu NoSchedule <nil>
-	// --register-with-taints: effect "Never" of "dedicated" is none of NoSchedule, PreferNoSchedule, NoExecute
+	// --register-with-taints: effect "Never" of "dedicated" must be NoSchedule, PreferNoSchedule or NoExecute
 }

@@ -99,7 +99,7 @@ func CheckTaints(field string, taints []v1.Taint) error {
 		switch taint.Effect {
 		case v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute:
 		default:
-			errs = append(errs, fmt.Errorf("%s: effect %q of %q is none of NoSchedule, PreferNoSchedule, NoExecute", field, taint.Effect, taint.Key))
+			errs = append(errs, fmt.Errorf("%s: effect %q of %q must be NoSchedule, PreferNoSchedule or NoExecute", field, taint.Effect, taint.Key))
 		}
 		id := identity{taint.Key, taint.Effect}
 		if seen[id] {
@@ -132,7 +132,7 @@ func ParseNodeIPs(value string) ([]netip.Addr, error) {
 	case len(ips) > 2, len(ips) == 2 && ips[0].Is4() == ips[1].Is4():
 		return nil, fmt.Errorf("--node-ip: %q: give one address, or one IPv4 and one IPv6 address", value)
 	case len(ips) == 2 && (ips[0].IsUnspecified() || ips[1].IsUnspecified()):
-		return nil, fmt.Errorf("--node-ip: %q: 0.0.0.0 and :: stand alone", value)
+		return nil, fmt.Errorf("--node-ip: %q: 0.0.0.0 and :: must be the only address", value)
 	}
 	return ips, nil
 }
@@ -145,6 +145,6 @@ func ParseCloudProvider(value string) (external bool, err error) {
 	case ExternalCloud:
 		return true, nil
 	default:
-		return false, fmt.Errorf("--cloud-provider: %q: only %q, or none, is known", value, ExternalCloud)
+		return false, fmt.Errorf("--cloud-provider: %q: must be %q or empty", value, ExternalCloud)
 	}
 }

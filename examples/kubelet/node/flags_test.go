@@ -83,7 +83,7 @@ func TestParseNodeIPs(t *testing.T) {
 	}
 	for value, want := range map[string]string{
 		"x": `"x" is not an IP address`, "10.0.0.256": `"10.0.0.256" is not an IP address`, "192.0.2.1,": `"" is not an IP address`,
-		"192.0.2.1,192.0.2.2": "one IPv4 and one IPv6", "1.2.3.4,2001:db8::1,5.6.7.8": "one IPv4 and one IPv6", "::,0.0.0.0": "stand alone", "192.0.2.1,::": "stand alone",
+		"192.0.2.1,192.0.2.2": "one IPv4 and one IPv6", "1.2.3.4,2001:db8::1,5.6.7.8": "one IPv4 and one IPv6", "::,0.0.0.0": "must be the only address", "192.0.2.1,::": "must be the only address",
 		"127.0.0.1": unusable, "fe80::1": unusable, "fe80::1%eth0": "", "169.254.1.1": unusable, "224.0.0.1": unusable, "ff02::1": unusable,
 	} {
 		_, err := ParseNodeIPs(value)
@@ -103,5 +103,5 @@ func TestParseCloudProvider(t *testing.T) {
 	require.False(t, external)
 	_, err = ParseCloudProvider("aws")
 	require.ErrorContains(t, err, "--cloud-provider")
-	require.ErrorContains(t, err, `only "external"`)
+	require.ErrorContains(t, err, `must be "external"`)
 }

@@ -190,7 +190,7 @@ func (g *Gatherer) report(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if text != g.fault && text != "" {
-		g.cfg.Logger.Error("cannot find out all about this machine", "err", err)
+		g.cfg.Logger.Error("cannot read all facts about this machine", "err", err)
 	}
 	g.fault = text
 }

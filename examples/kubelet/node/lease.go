@@ -86,7 +86,7 @@ func (l *leases) rest(ctx context.Context, pause time.Duration) {
 }
 
 // errNoNode is returned before the node exists, because it must own the Lease.
-var errNoNode = errors.New("the lease waits for the node")
+var errNoNode = errors.New("waiting for the Node, which must own the lease")
 
 // renew renews the Lease. A conflict means that another client wrote it, or that a response was
 // lost. renew then reads the Lease and retries once.
@@ -177,12 +177,12 @@ func (l *leases) lookForTwin(lease *coordinationv1.Lease) {
 	holder := lease.Spec.HolderIdentity
 	switch {
 	case holder != nil && *holder != "" && *holder != l.cfg.Name:
-		l.twin(fmt.Sprintf("the lease is held by %q", *holder))
+		l.twin(fmt.Sprintf("the lease has the holder %q", *holder))
 	case !l.held:
 		if time.Since(renewed).Abs() < l.cfg.LeaseDuration {
 			l.begin(func(s *start) { s.fresh = true })
 		}
 	case !renewed.Equal(l.renewed) && (renewed.Before(l.unsureFrom) || renewed.After(l.unsureTo)):
-		l.twin(fmt.Sprintf("the lease was renewed by somebody else, at %s", renewed.UTC().Format(time.RFC3339Nano)))
+		l.twin(fmt.Sprintf("another client renewed the lease at %s", renewed.UTC().Format(time.RFC3339Nano)))
 	}
 }

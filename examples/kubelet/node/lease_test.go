@@ -134,12 +134,12 @@ func TestTwins(t *testing.T) {
 				pass(time.Second)
 				if machine == "other" {
 					require.ErrorIs(t, second.Health(), node.ErrTwin, "at once")
-					require.ErrorContains(t, second.Health(), "machine ID machine instead of other")
+					require.ErrorContains(t, second.Health(), "machine ID machine, not other")
 				}
 				pass(25 * time.Second)
 				for _, r := range []*rig{first, second} {
 					require.ErrorIs(t, r.Health(), node.ErrTwin)
-					require.Equal(t, 1, r.said("level=ERROR msg=\"another agent seems to run under the name"))
+					require.Equal(t, 1, r.said("level=ERROR msg=\"another agent seems to use the name"))
 				}
 				api.Forget()
 				pass(20 * time.Minute)
@@ -163,7 +163,7 @@ func TestLeaseOfAnotherHolder(t *testing.T) {
 		api.EditLease("n", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("somebody") })
 		r := newRig(t, api, nil)
 		pass(time.Second)
-		require.ErrorContains(t, r.Health(), `the lease is held by "somebody"`)
+		require.ErrorContains(t, r.Health(), `the lease has the holder "somebody"`)
 		require.Equal(t, "n", *api.Lease("n").Spec.HolderIdentity)
 		pass(2 * time.Minute)
 		require.NoError(t, r.Health())

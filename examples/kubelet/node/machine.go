@@ -111,7 +111,7 @@ func readMemory(root fs.FS) (memory, swap int64, err error) {
 		}
 	}
 	if memory <= 0 {
-		return 0, 0, fmt.Errorf("%s: has no MemTotal", name)
+		return 0, 0, fmt.Errorf("%s: no MemTotal", name)
 	}
 	return memory, swap, nil
 }

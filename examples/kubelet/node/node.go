@@ -150,10 +150,10 @@ func (n *Node) report(part string, err error) {
 	switch {
 	case err == nil && ill:
 		delete(n.faults, part)
-		n.cfg.Logger.Info("well again", "node", n.cfg.Name, "part", part)
+		n.cfg.Logger.Info("reporting the node works again", "node", n.cfg.Name, "part", part)
 	case err != nil && (!ill || was.text != err.Error() && time.Since(was.logged) >= time.Minute):
 		n.faults[part] = fault{err.Error(), time.Now()}
-		n.cfg.Logger.Error("cannot tell the API of this node; trying again", "node", n.cfg.Name, "part", part, "err", err)
+		n.cfg.Logger.Error("cannot report the node to the API server; trying again", "node", n.cfg.Name, "part", part, "err", err)
 	}
 }
 
@@ -162,7 +162,7 @@ func (n *Node) twin(why string) {
 	known := n.State().Twin != ""
 	n.change(func(s *State) { s.Twin, s.TwinSeen = why, time.Now() })
 	if !known {
-		n.cfg.Logger.Error("another agent seems to run under the name of this node; one of them must get another name (--hostname-override)",
+		n.cfg.Logger.Error("another agent seems to use the name of this node; change one of the names (--hostname-override)",
 			"node", n.cfg.Name, "why", why)
 	}
 }
@@ -173,7 +173,7 @@ func (n *Node) begin(found func(*start)) {
 	s := n.start
 	n.mu.Unlock()
 	if s.fresh && s.moved != "" {
-		n.twin("the lease was renewed just before this agent began, and " + s.moved)
+		n.twin("the lease was renewed just before this agent started, and " + s.moved)
 	}
 }
 
@@ -186,13 +186,13 @@ func (n *Node) event(eventtype, reason, message string) {
 
 // The names of the agent's calls. At most one call of each name runs at a time.
 const (
-	findFacts     = "finding out facts"
+	findFacts     = "gathering facts"
 	findAddresses = "finding addresses"
 	getNode       = "reading the node"
-	createNode    = "making the node"
+	createNode    = "creating the node"
 	patchStatus   = "writing the status"
 	getLease      = "reading the lease"
-	createLease   = "making the lease"
+	createLease   = "creating the lease"
 	updateLease   = "renewing the lease"
 )
 

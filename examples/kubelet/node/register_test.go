@@ -157,7 +157,7 @@ func TestNoRegister(t *testing.T) {
 	rigged(t, nil, func(r *rig) { r.cfg.NoRegister = true }, func(t *testing.T, r *rig, api *nodetest.API) {
 		pass(time.Minute)
 		require.Nil(t, api.Node("n"))
-		require.ErrorContains(t, r.Health(), "waiting for somebody to make the node")
+		require.ErrorContains(t, r.Health(), "waiting until the node is created")
 		require.Nil(t, api.Lease("n"), "a lease without a node is nobody's")
 		api.Edit("n", func(n *v1.Node) { n.Labels = map[string]string{"kubernetes.io/hostname": "theirs"} })
 		pass(15 * time.Second)

@@ -105,13 +105,13 @@ func parseThreshold(signal string, hard map[string]string) (t threshold, err err
 		t.percent, err = strconv.ParseFloat(number, 64)
 		ok = err == nil && t.percent >= 0 && t.percent <= 100
 		if !ok {
-			return t, fmt.Errorf("evictionHard[%s]: %q is not a share within 0%% and 100%%", signal, text)
+			return t, fmt.Errorf("evictionHard[%s]: %q is not a percentage from 0%% to 100%%", signal, text)
 		}
 		return t, nil
 	}
 	amount, err := resource.ParseQuantity(text)
 	if err != nil || amount.Sign() < 0 {
-		return t, fmt.Errorf("evictionHard[%s]: %q is neither an amount nor a share", signal, text)
+		return t, fmt.Errorf("evictionHard[%s]: %q is neither an amount nor a percentage", signal, text)
 	}
 	t.amount = amount.Value()
 	return t, nil
@@ -156,12 +156,12 @@ func (r Reservations) Check(m *nodestatus.Machine, online CPUs) error {
 	for _, name := range reservable() {
 		amount := reserved[name]
 		if capacity, ok := has[name]; ok && amount.Cmp(capacity) > 0 {
-			errs = append(errs, fmt.Errorf("kubeReserved, systemReserved, evictionHard: %s of %s are more than the %s that the machine has", &amount, name, &capacity))
+			errs = append(errs, fmt.Errorf("kubeReserved, systemReserved, evictionHard: %s of %s exceed the machine's %s", &amount, name, &capacity))
 		}
 	}
 	for _, cpu := range slices.Sorted(maps.Keys(r.cpus)) {
 		if !online[cpu] {
-			errs = append(errs, fmt.Errorf("reservedSystemCPUs: the machine has no processor %d that is online", cpu))
+			errs = append(errs, fmt.Errorf("reservedSystemCPUs: processor %d is not online", cpu))
 		}
 	}
 	return errors.Join(errs...)

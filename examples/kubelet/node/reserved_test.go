@@ -67,9 +67,9 @@ func TestReservationsThatAreWrong(t *testing.T) {
 	r, err := ParseReservations(&kubeletv1beta1.KubeletConfiguration{KubeReserved: map[string]string{"memory": "9Gi", "pid": "2000"}, ReservedSystemCPUs: "1"})
 	require.NoError(t, err)
 	err = r.Check(&nodestatus.Machine{Cores: 1, Memory: 8 << 30, Pids: 1000}, CPUs{0: true})
-	require.ErrorContains(t, err, "9316Mi of memory are more than the 8Gi that the machine has")
-	require.ErrorContains(t, err, "2k of pid are more than the 1k that the machine has")
-	require.ErrorContains(t, err, "no processor 1 that is online")
+	require.ErrorContains(t, err, "9316Mi of memory exceed the machine's 8Gi")
+	require.ErrorContains(t, err, "2k of pid exceed the machine's 1k")
+	require.ErrorContains(t, err, "processor 1 is not online")
 }
 
 // A machine may have offline processors of any number.

@@ -108,7 +108,7 @@ func (r *rounds) tryRegister(ctx context.Context) error {
 	if r.cfg.NoRegister {
 		node, err := r.get(ctx)
 		if err != nil {
-			return fmt.Errorf("waiting for somebody to make the node: %w", err)
+			return fmt.Errorf("waiting until the node is created (registerNode is false): %w", err)
 		}
 		r.found(node)
 		return nil
@@ -120,7 +120,7 @@ func (r *rounds) tryRegister(ctx context.Context) error {
 	made, err := r.create(ctx, node)
 	switch {
 	case err == nil:
-		r.cfg.Logger.Info("registered the node", "node", made.Name, "uid", made.UID)
+		r.cfg.Logger.Info("node registered", "node", made.Name, "uid", made.UID)
 		r.ours = true
 		r.wrote(facts.Now, &v1.NodeStatus{}, made, true)
 		return nil
@@ -138,7 +138,7 @@ func (r *rounds) tryRegister(ctx context.Context) error {
 }
 
 func (r *rounds) found(node *v1.Node) {
-	r.cfg.Logger.Info("the node is registered already", "node", node.Name, "uid", node.UID)
+	r.cfg.Logger.Info("node already registered", "node", node.Name, "uid", node.UID)
 	r.ours = false
 	r.seen(node)
 }
@@ -219,13 +219,13 @@ func (r *rounds) read(ctx context.Context, cached bool) error {
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		r.cfg.Logger.Warn("the node was deleted", "node", r.cfg.Name, "uid", r.known.UID)
+		r.cfg.Logger.Warn("node was deleted; registering it again", "node", r.cfg.Name, "uid", r.known.UID)
 		r.forget()
 		return fmt.Errorf("the node was deleted: %w", err)
 	case err != nil:
 		return fmt.Errorf("reading the node: %w", err)
 	case node.UID != r.known.UID:
-		r.cfg.Logger.Warn("the node was deleted, and another one made", "node", r.cfg.Name, "uid", r.known.UID, "now", node.UID)
+		r.cfg.Logger.Warn("node was deleted and created again", "node", r.cfg.Name, "uid", r.known.UID, "now", node.UID)
 		r.forget()
 		r.found(node)
 	}
@@ -273,7 +273,7 @@ func (r *rounds) wrote(at time.Time, old *v1.NodeStatus, node *v1.Node, differs 
 // still runs there.
 func (r *rounds) lookForMove(was, is *v1.NodeSystemInfo) {
 	if r.told == nil && was.MachineID != "" && is.MachineID != was.MachineID {
-		why := fmt.Sprintf("the node's status had machine ID %s instead of %s", was.MachineID, is.MachineID)
+		why := fmt.Sprintf("the node's status had the machine ID %s, not %s", was.MachineID, is.MachineID)
 		r.Node.begin(func(s *start) { s.moved = why })
 	}
 }
@@ -291,7 +291,7 @@ func (r *rounds) lookForTwin(is *v1.NodeSystemInfo) {
 		{"boot ID", is.BootID, was.BootID, r.tried.BootID},
 	} {
 		if id.is != id.was && id.is != id.tried && id.is != "" && id.was != "" {
-			r.twin(fmt.Sprintf("the node's status has %s %s instead of %s", id.name, id.is, id.was))
+			r.twin(fmt.Sprintf("the node's status has the %s %s, not %s", id.name, id.is, id.was))
 			return
 		}
 	}

@@ -86,7 +86,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, end)
 	err := w.read(ctx)
 	if ctx.Err() == nil {
-		w.cfg.Logger.Error("the kernel's log is not read any longer: nobody will tell when memory runs out", "err", err)
+		w.cfg.Logger.Error("cannot read the kernel log; out-of-memory kills are no longer reported", "err", err)
 		<-ctx.Done()
 	}
 	if stop() { // AfterFunc did not run end, although ctx is done

@@ -100,7 +100,7 @@ func TestBrokenLog(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		require.Contains(t, log.String(), "not read any longer")
+		require.Contains(t, log.String(), "no longer reported")
 		require.Contains(t, log.String(), "input/output error")
 		require.GreaterOrEqual(t, time.Since(begun), 10*time.Second)
 		require.Empty(t, *kills)

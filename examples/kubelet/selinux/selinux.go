@@ -57,7 +57,7 @@ func Read(etc fs.FS) (*Host, error) {
 	}
 	parts := strings.SplitN(label, ":", 4) // the level has colons of its own
 	if len(parts) < 3 {
-		return nil, fmt.Errorf("selinux: %s: file: %q is no label", file, label)
+		return nil, fmt.Errorf("selinux: %s: file: %q is not a label", file, label)
 	}
 	return &Host{user: parts[0], rest: parts[1] + ":" + parts[2]}, nil
 }
@@ -75,7 +75,7 @@ func setting(etc fs.FS, file, name string) (string, error) {
 			return value, nil
 		}
 	}
-	return "", fmt.Errorf("selinux: %s does not say what %s is", file, name)
+	return "", fmt.Errorf("selinux: %s: %s is missing", file, name)
 }
 
 // part matches a part of a label. It allows no character that ends a mount option.
@@ -89,7 +89,7 @@ func (h *Host) FileLabel(o *v1.SELinuxOptions) (string, error) {
 	}
 	for field, value := range map[string]string{"level": o.Level, "user": o.User} {
 		if !part.MatchString(value) {
-			return "", fmt.Errorf("seLinuxOptions.%s: %q has characters that no label has", field, value)
+			return "", fmt.Errorf("seLinuxOptions.%s: %q has characters that are not allowed in a label", field, value)
 		}
 	}
 	user := h.user

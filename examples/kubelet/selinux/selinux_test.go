@@ -55,10 +55,10 @@ func TestFileLabel(t *testing.T) {
 func TestPoliciesThatCannotBeRead(t *testing.T) {
 	for want, files := range map[string]fs.FS{
 		"config":                   fstest.MapFS{},
-		"does not say":             etc("SELINUX=permissive\n", contexts),
+		"SELINUXTYPE is missing":   etc("SELINUX=permissive\n", contexts),
 		"mls/contexts/lxc_context": etc("SELINUXTYPE=mls\n", contexts),
-		"what file is":             etc(config, "file=\n"),
-		`"a:b" is no label`:        etc(config, "file = a:b"),
+		"file is missing":          etc(config, "file=\n"),
+		`"a:b" is not a label`:     etc(config, "file = a:b"),
 	} {
 		_, err := Read(files)
 		require.ErrorContains(t, err, want)

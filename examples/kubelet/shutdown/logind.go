@@ -129,7 +129,7 @@ func (s *session) stretch(ctx context.Context, delay time.Duration, file string)
 			return ctx.Err()
 		}
 	}
-	return fmt.Errorf("%w: %v, not %v, in spite of %s", shutdown.ErrDelayTooShort, now, delay, file)
+	return fmt.Errorf("%w: %v instead of %v, although %s was written", shutdown.ErrDelayTooShort, now, delay, file)
 }
 
 // writeDropIn writes the file unless it has this content already: Connect is repeated while logind

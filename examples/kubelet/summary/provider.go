@@ -300,6 +300,6 @@ func (p *Provider) tell(asked string, unread []error) {
 	p.unread[asked] = text
 	p.mu.Unlock()
 	if changed && err != nil {
-		p.cfg.Logger.Warn("not all that pods use can be read", "err", err)
+		p.cfg.Logger.Warn("cannot read all usage of pods", "err", err)
 	}
 }

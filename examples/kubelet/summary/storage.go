@@ -138,7 +138,7 @@ func (p *Provider) measureFolder(ctx context.Context, dir string) {
 	}
 	p.cfg.Meter.Forget(dir)
 	if !errors.Is(err, iofs.ErrNotExist) { // a missing folder is not logged
-		p.cfg.Logger.Debug("a volume or log cannot be measured", "folder", dir, "err", err)
+		p.cfg.Logger.Debug("cannot measure a volume or log", "folder", dir, "err", err)
 	}
 }
 

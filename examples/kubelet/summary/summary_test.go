@@ -534,7 +534,7 @@ func requireRates(t testing.TB, p *Provider) {
 func TestLogging(t *testing.T) {
 	var log strings.Builder
 	s, p := newScene(t, 1, func(s *scene) { s.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
-	told := func() int { return strings.Count(log.String(), "not all that pods use") }
+	told := func() int { return strings.Count(log.String(), "cannot read all usage of pods") }
 	both := func() {
 		for _, h := range []http.Handler{p.Stats(), p.Resource(), p.Cadvisor()} {
 			require.Equal(t, http.StatusOK, get(h, "/").Code)

@@ -66,7 +66,7 @@ func New(cfg Config) (*Notifier, error) {
 		}
 	}
 	if cfg.Timeout != 0 && cfg.Timeout/2 <= shortest {
-		return nil, fmt.Errorf("systemd: the watchdog's timeout (WatchdogSec) is %s: it has to be more than %s", cfg.Timeout, 2*shortest)
+		return nil, fmt.Errorf("systemd: watchdog timeout (WatchdogSec) %s must be longer than %s", cfg.Timeout, 2*shortest)
 	}
 	fields.Default(&cfg.Notify, func(state string) (bool, error) { return daemon.SdNotify(false, state) })
 	fields.Logger(&cfg.Logger)
@@ -105,7 +105,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 // ping sends one ping. It retries once, after a second.
 func (n *Notifier) ping(ctx context.Context) {
 	if err := n.cfg.Check(); err != nil {
-		n.cfg.Logger.Error("the watchdog gets no ping: the agent is not well", "err", err)
+		n.cfg.Logger.Error("systemd watchdog not pinged: a health check fails", "err", err)
 		return
 	}
 	var failure error
@@ -115,6 +115,6 @@ func (n *Notifier) ping(ctx context.Context) {
 		return failure == nil, nil
 	})
 	if err != nil && ctx.Err() == nil {
-		n.cfg.Logger.Error("the watchdog cannot be pinged", "err", failure)
+		n.cfg.Logger.Error("cannot ping the systemd watchdog", "err", failure)
 	}
 }

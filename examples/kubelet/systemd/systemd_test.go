@@ -111,7 +111,7 @@ func TestEnvironment(t *testing.T) {
 	require.NoError(t, n.Ready(), "nobody wants to know")
 	run(t, n)
 
-	for usec, says := range map[string]string{"1500000": "1.5s", "2000000": "more than 2s", "x": "WATCHDOG_USEC", "-5": "WATCHDOG_USEC"} {
+	for usec, says := range map[string]string{"1500000": "1.5s", "2000000": "must be longer than 2s", "x": "WATCHDOG_USEC", "-5": "WATCHDOG_USEC"} {
 		t.Setenv("WATCHDOG_USEC", usec)
 		_, err = New(Config{Check: healthy})
 		require.ErrorContains(t, err, says)

@@ -45,7 +45,7 @@ func (c *client) Stop(context.Context) error { return c.conn.Close() }
 func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	err := c.conn.Invoke(ctx, export, &tracepb.TracesData{ResourceSpans: spans}, &emptypb.Empty{})
 	if err != nil && c.limiter.Allow(time.Now(), export, err.Error()) {
-		c.log.Warn("spans are dropped: the collector does not take them", "err", fmt.Errorf("%s: %w", c.conn.Target(), err))
+		c.log.Warn("spans dropped: sending them to the collector failed", "err", fmt.Errorf("%s: %w", c.conn.Target(), err))
 	}
 	return nil
 }

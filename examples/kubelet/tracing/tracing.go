@@ -113,7 +113,7 @@ func (t *Tracer) Run(ctx context.Context) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.cfg.ShutdownTimeout)
 	defer cancel()
 	if err := provider.Shutdown(last); err != nil {
-		t.cfg.Logger.Warn("the last spans were not sent", "err", err)
+		t.cfg.Logger.Warn("last spans not sent", "err", err)
 	}
 	return nil
 }

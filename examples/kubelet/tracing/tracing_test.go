@@ -167,7 +167,7 @@ func TestCollectorAway(t *testing.T) {
 					end(nil)
 				}
 			})
-			require.Contains(t, log.String(), "spans are dropped")
+			require.Contains(t, log.String(), "spans dropped")
 			require.Contains(t, log.String(), endpoint)
 			require.LessOrEqual(t, bytes.Count(log.Bytes(), []byte{'\n'}), 2, log.String())
 		})

@@ -38,7 +38,7 @@ type Config struct {
 }
 
 // ErrProtected is wrapped by the errors about wrong values that Apply must not change.
-var ErrProtected = errors.New("it is not changed (protectKernelDefaults)")
+var ErrProtected = errors.New("not changed because of protectKernelDefaults")
 
 // Apply checks all parameters and corrects wrong values. It returns all errors, joined.
 func Apply(c Config) error {
@@ -65,10 +65,10 @@ func (c *Config) apply(s Setting) error {
 	case has == s.Value:
 		return nil
 	case c.Write == nil:
-		return fmt.Errorf("is %s and has to be %s: %w", has, s.Value, ErrProtected)
+		return fmt.Errorf("is %s, must be %s: %w", has, s.Value, ErrProtected)
 	}
 	if err := c.Write(name, s.Value); err != nil {
-		return fmt.Errorf("is %s and has to be %s: %w", has, s.Value, err)
+		return fmt.Errorf("is %s, must be %s: %w", has, s.Value, err)
 	}
 	if c.OnChange != nil {
 		c.OnChange(s, has)

@@ -24,7 +24,7 @@ type TopologyError struct{ Driver, Label, Has, Wants string }
 
 // Error names the driver, the label and both values.
 func (e *TopologyError) Error() string {
-	return fmt.Sprintf("driver %s: label %s of the Node is %q, its topology says %q", e.Driver, e.Label, e.Has, e.Wants)
+	return fmt.Sprintf("driver %s: label %s of the Node is %q, but the driver's topology requires %q", e.Driver, e.Label, e.Has, e.Wants)
 }
 
 // nodePatch returns the patch that adds a driver's data to a Node, or removes its entry if info is

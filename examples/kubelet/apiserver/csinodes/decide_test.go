@@ -49,7 +49,7 @@ func TestNodePatch(t *testing.T) {
 	var topology *TopologyError
 	require.ErrorAs(t, err, &topology)
 	require.Equal(t, TopologyError{Driver: "d", Label: "topology.d/zone", Has: "b", Wants: "a"}, *topology)
-	require.EqualError(t, err, `driver d: label topology.d/zone of the Node is "b", its topology says "a"`)
+	require.EqualError(t, err, `driver d: label topology.d/zone of the Node is "b", but the driver's topology requires "a"`)
 	_, err = nodePatch(nodeWith("[]", nil), "d", nil)
 	require.ErrorContains(t, err, "annotation csi.volume.kubernetes.io/nodeid of the Node: json")
 }

@@ -61,7 +61,7 @@ var (
 	// ErrAlreadyRun is returned by a second Run.
 	ErrAlreadyRun = errors.New("csinodes: Run was called before")
 	// ErrNoNode reports that the Node does not exist yet or is being deleted.
-	ErrNoNode = errors.New("there is no Node to own it")
+	ErrNoNode = errors.New("the Node that must own it does not exist")
 )
 
 const (
@@ -177,6 +177,6 @@ func (m *Manager) note(err error) {
 	case err == nil:
 		m.limiter.Forget(m.cfg.NodeName)
 	case !errors.Is(err, ErrNoNode) && m.limiter.Allow(time.Now(), m.cfg.NodeName, err.Error()):
-		m.cfg.Logger.Warn("the CSINode is not as it should be; trying again", "err", err)
+		m.cfg.Logger.Warn("cannot update the CSINode; trying again", "err", err)
 	}
 }

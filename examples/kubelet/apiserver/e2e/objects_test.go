@@ -159,7 +159,7 @@ func (n *node) claim(t testing.TB, r *objects.Objects) {
 		Attacher: name, NodeName: n.name, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv.Name},
 	}})
 	_, err := r.PublishContext(ctx, name)
-	require.ErrorContains(t, err, "is not attached yet")
+	require.ErrorContains(t, err, "not attached yet")
 	attachment, err := attachments.Get(ctx, name, metav1.GetOptions{})
 	require.NoError(t, err)
 	attachment.Status = storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: map[string]string{"device": "sdx"}}

@@ -267,10 +267,10 @@ func leaving(err error) bool {
 func (r *Recorder) drop(event *v1.Event, err error) {
 	about := event.InvolvedObject
 	if leaving(err) {
-		r.cfg.Logger.Debug("an event was not written: its namespace is going", "namespace", event.Namespace, "object", about.Name, "reason", event.Reason)
+		r.cfg.Logger.Debug("event not written: its namespace is being deleted", "namespace", event.Namespace, "object", about.Name, "reason", event.Reason)
 		return
 	}
 	if r.limiter.Allow(time.Now(), about.Namespace+"/"+about.Name, err.Error()) {
-		r.cfg.Logger.Warn("an event was not written", "namespace", event.Namespace, "object", about.Name, "reason", event.Reason, "err", err)
+		r.cfg.Logger.Warn("event not written", "namespace", event.Namespace, "object", about.Name, "reason", event.Reason, "err", err)
 	}
 }

@@ -148,7 +148,7 @@ func TestRefusals(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		require.Len(t, server.Calls(), 1)
-		require.Contains(t, log.String(), "an event was not written")
+		require.Contains(t, log.String(), "event not written")
 
 		cut := true
 		server.SetFault(func(apitest.Call) apitest.Fault {

@@ -220,7 +220,7 @@ func (m *Manager) attempt(ctx context.Context, name types.NamespacedName) {
 		w.due = true
 		m.queue.AddRateLimited(name)
 		if m.limiter.Allow(time.Now(), name.String(), err.Error()) {
-			m.cfg.Logger.Warn("the mirror pod is not as it should be; trying again", "pod", name.String(), "err", err)
+			m.cfg.Logger.Warn("cannot update the mirror pod; trying again", "pod", name.String(), "err", err)
 		}
 	case again:
 		w.due = true
@@ -233,7 +233,7 @@ func (m *Manager) attempt(ctx context.Context, name types.NamespacedName) {
 	}
 }
 
-var errStranger = errors.New("a pod that is no mirror of this node's has the name")
+var errStranger = errors.New("the name belongs to a pod that is not a mirror pod of this node")
 
 // act performs the next action at the server. again reports that the Node is missing.
 func (m *Manager) act(ctx context.Context, pod, mirror *v1.Pod) (again bool, err error) {

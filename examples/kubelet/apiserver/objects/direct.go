@@ -35,11 +35,11 @@ func (o *Objects) PublishContext(ctx context.Context, name string) (map[string]s
 	case err != nil:
 		return nil, fmt.Errorf("VolumeAttachment %s: %w", name, err)
 	case a.DeletionTimestamp != nil:
-		return nil, fmt.Errorf("VolumeAttachment %s: is being deleted", name)
+		return nil, fmt.Errorf("VolumeAttachment %s: being deleted", name)
 	case a.Status.AttachError != nil:
-		return nil, fmt.Errorf("VolumeAttachment %s: cannot be attached: %s", name, a.Status.AttachError.Message)
+		return nil, fmt.Errorf("VolumeAttachment %s: attaching failed: %s", name, a.Status.AttachError.Message)
 	case !a.Status.Attached:
-		return nil, fmt.Errorf("VolumeAttachment %s: is not attached yet", name)
+		return nil, fmt.Errorf("VolumeAttachment %s: not attached yet", name)
 	}
 	return a.Status.AttachmentMetadata, nil
 }

@@ -175,7 +175,7 @@ func TestServerAway(t *testing.T) {
 		r.server.SetDown(true)
 		begun := time.Now()
 		_, err := r.ConfigMap(t.Context(), "ns", "new")
-		require.ErrorContains(t, err, "ConfigMap ns/new: not known yet")
+		require.ErrorContains(t, err, "ConfigMap ns/new: not read yet")
 		require.False(t, volumeobjects.IsNotFound(err), "nobody knows that")
 		require.LessOrEqual(t, time.Since(begun), time.Second)
 		cancelled, cancel := context.WithCancel(t.Context())
@@ -308,7 +308,7 @@ func TestForVolumes(t *testing.T) {
 
 		r.server.SetFault(func(apitest.Call) apitest.Fault { return apitest.Fault{Delay: time.Second} })
 		_, err = r.CSIDriver("d")
-		require.ErrorContains(t, err, "not known yet")
+		require.ErrorContains(t, err, "not read yet")
 		time.Sleep(3 * time.Second) // time for a list and a watch
 		synctest.Wait()
 		_, err = r.CSIDriver("d")
@@ -330,7 +330,7 @@ func TestPublishContext(t *testing.T) {
 		require.ErrorIs(t, err, volume.ErrNotFound)
 		r.server.Put(a)
 		_, err = ask()
-		require.EqualError(t, err, "VolumeAttachment csi-1: is not attached yet")
+		require.EqualError(t, err, "VolumeAttachment csi-1: not attached yet")
 		a.Status.AttachError = &storagev1.VolumeError{Message: "no such disk"}
 		r.server.Put(a)
 		_, err = ask()

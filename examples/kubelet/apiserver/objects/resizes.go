@@ -129,7 +129,7 @@ func (o *Objects) resizedClaim(ctx context.Context, spec *volume.Spec) (*v1.Pers
 	case err != nil:
 		return nil, fmt.Errorf("claim %s/%s: %w", ref.Namespace, ref.Name, err)
 	case claim.UID != ref.UID:
-		return nil, fmt.Errorf("volume %s: %w: that with the UID %s", spec.Name, claims.ErrOtherClaim, ref.UID)
+		return nil, fmt.Errorf("volume %s: %w: the volume is bound to UID %s", spec.Name, claims.ErrOtherClaim, ref.UID)
 	}
 	return claim, nil
 }

@@ -85,7 +85,7 @@ func await(ctx context.Context, answered <-chan struct{}, why func() error) erro
 	case <-ctx.Done():
 		return run.EndOf(ctx)
 	case <-timer.C:
-		return fmt.Errorf("not known yet: %w", why())
+		return fmt.Errorf("not read yet: %w", why())
 	}
 }
 

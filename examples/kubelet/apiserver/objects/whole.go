@@ -126,7 +126,7 @@ func (o *Objects) CSIDriver(name string) (*storagev1.CSIDriver, error) {
 		return nil, err
 	}
 	if !feed.HasSynced() {
-		return nil, fmt.Errorf("CSIDriver %s: not known yet: %w", name, feed.Err())
+		return nil, fmt.Errorf("CSIDriver %s: not read yet: %w", name, feed.Err())
 	}
 	if driver, ok := feed.Get("", name); ok {
 		return driver, nil

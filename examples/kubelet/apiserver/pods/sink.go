@@ -100,7 +100,7 @@ func statusPatch(uid types.UID, old, new *v1.PodStatus) ([]byte, error) {
 	}
 	patch, err := strategicpatch.CreateTwoWayMergePatch(before, after, v1.Pod{})
 	if err != nil {
-		return nil, fmt.Errorf("the difference of two statuses: %w", err)
+		return nil, fmt.Errorf("comparing two statuses: %w", err)
 	}
 	return patch, nil
 }

@@ -23,7 +23,7 @@ func TestTwoAgents(t *testing.T) {
 	first := n.ids(t)[b.pod+"/c"]
 	twin := n.twin(t, runtimes[1])
 	twin.start(t)
-	const says = "another agent seems to run under the name of this node"
+	const says = "another agent seems to use the name of this node"
 	n.until(t, "the agents say so", func() error {
 		var errs []error
 		for _, agent := range []*node{n, twin} {
