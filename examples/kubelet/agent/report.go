@@ -153,7 +153,7 @@ func (n *node) leftovers() (out []server.PodReport) {
 		if n.syncer.Workers().State(uid).State != podworkers.StateUnknown || n.syncer.Statuses().Get(uid) != nil {
 			continue
 		}
-		r := server.PodReport{UID: string(uid), Worker: "none", WaitsFor: "its volumes to be unmounted"}
+		r := server.PodReport{UID: string(uid), Worker: "none", WaitsFor: "unmounting its volumes"}
 		for _, v := range n.volumes.manager.Volumes(uid) {
 			r.Volumes = append(r.Volumes, volumeReport(v))
 		}

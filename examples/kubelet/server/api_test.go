@@ -89,7 +89,7 @@ func TestMeasures(t *testing.T) {
 					continue
 				}
 				require.Equal(t, http.StatusNotFound, w.Code, other)
-				require.Equal(t, "this kubelet does not measure that\n", w.Body.String(), other)
+				require.Equal(t, "these metrics are not available on this kubelet\n", w.Body.String(), other)
 			}
 		}
 	}

@@ -32,7 +32,7 @@ func runCommand(p Pods) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		command := strings.Fields(r.URL.Query().Get("cmd"))
 		if len(command) == 0 {
-			http.Error(w, "cmd: run needs a command", http.StatusBadRequest)
+			http.Error(w, "cmd: a command is required", http.StatusBadRequest)
 			return
 		}
 		out, err := p.Run(r.Context(), kubeletapi.TargetOf(r), command)

@@ -44,11 +44,11 @@ func (c *APIConfig) verbosity() http.Handler {
 		}
 		v, err := strconv.ParseInt(strings.TrimSpace(string(body)), 10, 32)
 		if err != nil || v < 0 {
-			http.Error(w, fmt.Sprintf("%q is not a verbosity: a whole number from 0", body), http.StatusBadRequest)
+			http.Error(w, fmt.Sprintf("%q is not a verbosity: must be a whole number, 0 or more", body), http.StatusBadRequest)
 			return
 		}
 		c.SetVerbosity(int(v))
-		fmt.Fprintf(w, "the verbosity of the log is %d now\n", v)
+		fmt.Fprintf(w, "log verbosity set to %d\n", v)
 	})
 }
 

@@ -21,7 +21,7 @@ const logTimeout = 2 * time.Second
 var (
 	errRemote    = errors.New("this port has no authentication: it shows log lines only to clients on the node itself")
 	errForbidden = errors.New("log lines need permission for nodes/proxy")
-	errDebugging = errors.New("access to containers is switched off on this server (enableDebuggingHandlers)")
+	errDebugging = errors.New("access to containers is disabled on this server (enableDebuggingHandlers)")
 )
 
 // logAccess returns nil if the client of a request may read logs.

@@ -99,7 +99,7 @@ func TestPageOfOnePod(t *testing.T) {
 		"u-1", "/m/a.yaml", "start container c", "50s, since 2026-01-01 00:00:00 UTC", "container c waits for its back-off", "ContainersNotReady: [c]", "in 10s, at 2026-01-01 00:01:00 UTC", "&lt;b&gt;no&lt;/b&gt;",
 		"<dt>node<dd>n, address 192.0.2.1\n", "10.0.0.7, fd00::7", "/var/log/pods/default_a_u-1", "volumes: preparing for 3s", "registry.example/c:1", "restarted 3 times",
 		"exit code 137 (Error), killed: liveness probe failed\n30s ago, at 2026-01-01 00:00:20 UTC\n&lt;u&gt;bye", "back-off 40s", "for 40s", "kubernetes.io/secret", "fine", "&lt;conf&gt; not found", "in 30s", "mount, for 20s", "takes too long",
-		"first &lt;line&gt;\nlast line</pre>", "from the run before", "the beginning is cut off", "no output", "no log file", "the log folder does not respond", "31s ago, 4 times", "Liveness probe failed: &lt;500&gt;", `<span class="badge bad">Unhealthy</span>`,
+		"first &lt;line&gt;\nlast line</pre>", "from the previous run", "the beginning is cut off", "no output", "no log file", "the log folder does not respond", "31s ago, 4 times", "Liveness probe failed: &lt;500&gt;", `<span class="badge bad">Unhealthy</span>`,
 		"Readiness by httpGet", "every 10 s, within 1 s", "Failure 20s ago, 2 of 3", "why it waits", "&lt;i&gt;503", "no list for &lt;3m&gt;",
 	} {
 		require.Contains(t, page, want)

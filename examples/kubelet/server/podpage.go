@@ -122,7 +122,7 @@ func (p *page) logs(r *PodReport) {
 	for _, l := range r.Logs {
 		p.put("<h3>%s", l.Container)
 		if l.Previous {
-			p.put(" <span class=\"dim\">from the run before: this run has not written a line</span>")
+			p.put(" <span class=\"dim\">from the previous run: the current run has no output yet</span>")
 		}
 		p.put("</h3>\n")
 		switch {

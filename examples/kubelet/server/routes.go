@@ -97,7 +97,7 @@ func always(mux *http.ServeMux, s Source, m Measures, access logAccess) {
 	mux.Handle("GET /{$}", http.RedirectHandler("/statusz/pods", http.StatusFound))
 	for path, handler := range m.paths() {
 		if handler == nil {
-			mux.Handle(path, answer(http.StatusNotFound, "this kubelet does not measure that"))
+			mux.Handle(path, answer(http.StatusNotFound, "these metrics are not available on this kubelet"))
 			continue
 		}
 		mux.Handle("GET "+path, soon(handler))
@@ -116,7 +116,7 @@ type route struct {
 
 func (r route) add(mux *http.ServeMux) {
 	if r.handler == nil {
-		off := answer(r.off, "this is switched off on this server")
+		off := answer(r.off, "disabled on this server")
 		mux.Handle(r.root, off)
 		if below := r.root + "/"; !strings.HasSuffix(r.root, "/") {
 			mux.Handle(below, off)

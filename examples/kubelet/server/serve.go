@@ -100,7 +100,7 @@ func serve(ctx context.Context, l net.Listener, secure *tls.Config, handler http
 		err = ended
 	}
 	if running := requests.Wait(join); len(running) > 0 {
-		err = errors.Join(err, fmt.Errorf("requests that have not ended %s after their contexts: %s", join, strings.Join(running, ", ")))
+		err = errors.Join(err, fmt.Errorf("requests still running %s after their contexts were cancelled: %s", join, strings.Join(running, ", ")))
 	}
 	return err
 }

@@ -84,13 +84,13 @@ func zpage(w http.ResponseWriter, r *http.Request, kind string, object func(meta
 	version, ok := negotiate(r.Header.Get("Accept"), kind)
 	switch {
 	case !ok:
-		http.Error(w, fmt.Sprintf("this page is text/plain, or application/json;as=%s;v=v1beta1;g=%s", kind, zpagesGroup), http.StatusNotAcceptable)
+		http.Error(w, fmt.Sprintf("available formats: text/plain; application/json;as=%s;v=v1beta1;g=%s", kind, zpagesGroup), http.StatusNotAcceptable)
 	case version == "":
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		fmt.Fprintf(w, "\nkubelet %s\nFor people who look for a fault: names and form change without notice, so that no program should read this.\n\n%s", strings.ToLower(kind), text())
+		fmt.Fprintf(w, "\nkubelet %s\nFor debugging only. Names and format may change; do not parse this page.\n\n%s", strings.ToLower(kind), text())
 	default:
 		if zpagesVersions[version] {
-			w.Header().Set("Warning", fmt.Sprintf(`299 - "%s of this page is deprecated: ask for v1beta1"`, version))
+			w.Header().Set("Warning", fmt.Sprintf(`299 - "version %s of this page is deprecated; request v1beta1"`, version))
 		}
 		writeJSON(w, object(metav1.TypeMeta{Kind: kind, APIVersion: zpagesGroup + "/" + version}, metav1.ObjectMeta{Name: "kubelet"}))
 	}

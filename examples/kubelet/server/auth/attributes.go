@@ -21,7 +21,7 @@ type Attributes struct {
 }
 
 // ErrPath is returned for a path with an ambiguous form.
-var ErrPath = errors.New("the path is not in its plain form")
+var ErrPath = errors.New("the path is not clean: it must be absolute, without ., .., // and encoded slashes")
 
 var verbs = map[string]string{
 	http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",

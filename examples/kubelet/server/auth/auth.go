@@ -85,7 +85,7 @@ func New(cfg Config) (*Auth, error) {
 	}
 	if cfg.Tokens.Enabled || cfg.Mode == Webhook {
 		if err := fields.Required("Reviews", cfg.Reviews); err != nil {
-			f.Refuse("%w where the API server is asked: authentication.webhook.enabled is %t, authorization.mode %s", err, cfg.Tokens.Enabled, cfg.Mode)
+			f.Refuse("%w if reviews are enabled: authentication.webhook.enabled is %t, authorization.mode %s", err, cfg.Tokens.Enabled, cfg.Mode)
 		}
 	}
 	fields.Number(f, "Tokens.TTL", &cfg.Tokens.TTL, 2*time.Minute)
@@ -141,7 +141,7 @@ func (a *Auth) Authorize(ctx context.Context, u User, asked Attributes) error {
 	for _, subresource := range asked.Subresources {
 		ok, err := a.allowed(ctx, u, asked.Verb, subresource)
 		if err != nil {
-			return fmt.Errorf("may %q %s nodes/%s: review: %w", u.Username, asked.Verb, subresource, err)
+			return fmt.Errorf("reviewing access of user %q to %s nodes/%s: %w", u.Username, asked.Verb, subresource, err)
 		}
 		if ok {
 			return nil
@@ -185,6 +185,6 @@ func (a *Auth) refuse(w http.ResponseWriter, r *http.Request, status int, text s
 	if status == http.StatusInternalServerError {
 		level = slog.LevelError
 	}
-	a.cfg.Logger.Log(r.Context(), level, "a request was refused", "status", status, "method", r.Method, "path", r.URL.Path, "from", r.RemoteAddr, "err", err)
+	a.cfg.Logger.Log(r.Context(), level, "request refused", "status", status, "method", r.Method, "path", r.URL.Path, "from", r.RemoteAddr, "err", err)
 	http.Error(w, text, status)
 }

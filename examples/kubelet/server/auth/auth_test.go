@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestConfigIsChecked(t *testing.T) {
 	var none *server
 	// A8: the defaults of the file need an API server.
-	const required = "auth: Config.Reviews is required where the API server is asked: authentication.webhook.enabled is true, authorization.mode "
+	const required = "auth: Config.Reviews is required if reviews are enabled: authentication.webhook.enabled is true, authorization.mode "
 	const negative = "\nauth: Config.Tokens.TTL is negative: -1ns\nauth: Config.AllowedTTL is negative: -1ns\nauth: Config.DeniedTTL is negative: -1ns"
 	for want, cfg := range map[string]Config{
 		"auth: Config.NodeName is required\nauth: Config.Mode \"\" is neither AlwaysAllow nor Webhook" + negative: {Tokens: Tokens{TTL: -1}, AllowedTTL: -1, DeniedTTL: -1},
@@ -103,7 +103,7 @@ func TestWhoGetsIn(t *testing.T) {
 			{"nodes/proxy, HEAD", request("HEAD", "/pods", name("proxy"), ""), "403 Forbidden (user=proxy, verb=, resource=nodes, subresource(s)=[pods proxy])"},
 			{"nodes/metrics", request("GET", "/metrics", name("metrics"), ""), "200 metrics [system:authenticated]"},
 			{"nodes/metrics, exec", request("GET", "/exec/ns/pod/c", name("metrics"), ""), "403 Forbidden (user=metrics, verb=get, resource=nodes, subresource(s)=[proxy])"},
-			{"nodes/metrics, odd path", request("GET", "/metrics/%2e%2e/exec", name("metrics"), ""), "400 the path is not in its plain form"},
+			{"nodes/metrics, odd path", request("GET", "/metrics/%2e%2e/exec", name("metrics"), ""), "400 the path is not clean: it must be absolute, without ., .., // and encoded slashes"},
 			{"no rights", request("GET", "/pods", name("nobody"), ""), "403 Forbidden (user=nobody, verb=get, resource=nodes, subresource(s)=[pods proxy])"},
 			{"no rights, unknown path", request("GET", "/unknown", name("nobody"), ""), "403 Forbidden (user=nobody, verb=get, resource=nodes, subresource(s)=[proxy])"},
 			{"a contradiction", request("GET", "/stats/summary", name("both"), ""), "500 Authorization error (user=both, verb=get, resource=nodes, subresource(s)=[stats])"},
@@ -199,7 +199,7 @@ func TestAnonymous(t *testing.T) {
 		alone, err := New(Config{NodeName: "n", Mode: AlwaysAllow, Anonymous: true})
 		require.NoError(t, err)
 		require.Equal(t, "200 system:anonymous [system:unauthenticated]", answer(alone, request("POST", "/exec/ns/pod/c", nil, "ignored")))
-		require.Equal(t, "400 the path is not in its plain form", answer(alone, request("GET", "/pods/../exec", nil, "")))
+		require.Equal(t, "400 the path is not clean: it must be absolute, without ., .., // and encoded slashes", answer(alone, request("GET", "/pods/../exec", nil, "")))
 	})
 }
 

@@ -44,7 +44,7 @@ func uidOf(c *x509.Certificate) (uid string, err error) {
 		}
 		text, ok := name.Value.(string)
 		if !ok || text == "" || uid != "" {
-			return "", errors.New("its subject has no single UID")
+			return "", errors.New("its subject has more than one UID, or an empty one")
 		}
 		uid = text
 	}

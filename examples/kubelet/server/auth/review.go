@@ -108,7 +108,7 @@ func (a *Auth) tokenUser(ctx context.Context, token string) (User, error) {
 	case !status.Authenticated && status.Error != "":
 		return User{}, fmt.Errorf("bearer token: %s", status.Error)
 	case !status.Authenticated:
-		return User{}, errors.New("bearer token: it is nobody's")
+		return User{}, errors.New("bearer token: not valid")
 	}
 	return status.User, nil
 }
@@ -129,7 +129,7 @@ func (a *Auth) allowed(ctx context.Context, u User, verb, subresource string) (b
 		case err != nil:
 			return false, 0, err
 		case r.Status.Allowed && r.Status.Denied:
-			return false, 0, errors.New("the API server both allows and denies it")
+			return false, 0, errors.New("the API server both allowed and denied access")
 		case r.Status.Allowed:
 			return true, a.cfg.AllowedTTL, nil
 		}

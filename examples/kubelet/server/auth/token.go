@@ -51,12 +51,12 @@ func protocolToken(values []string) (token string, others []string, err error) {
 		}
 		decoded, err := base64.RawURLEncoding.DecodeString(encoded)
 		if err != nil || seen || !utf8.Valid(decoded) {
-			return "", nil, errors.New(protocolHeader + ": no single token in base64url")
+			return "", nil, errors.New(protocolHeader + ": must have one token in base64url")
 		}
 		seen, token = true, string(decoded)
 	}
 	if token != "" && len(others) == 0 {
-		return "", nil, errors.New(protocolHeader + ": the token's is the only subprotocol")
+		return "", nil, errors.New(protocolHeader + ": must have a second subprotocol besides the token")
 	}
 	return token, others, nil
 }

@@ -97,7 +97,7 @@ func serve(w http.ResponseWriter, r *http.Request, log *os.File, info os.FileInf
 func refuse(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
-		http.Error(w, "there is no such log", http.StatusNotFound)
+		http.Error(w, "log not found", http.StatusNotFound)
 	default: // the error must not reveal that a link leads outside
 		http.Error(w, "this log cannot be read", http.StatusForbidden)
 	}

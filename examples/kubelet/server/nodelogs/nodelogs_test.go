@@ -141,8 +141,8 @@ func TestBadQueries(t *testing.T) {
 	cfg := Config{Root: logs(t), Query: true, Journal: j}
 	for query, want := range map[string]string{
 		"query=": "query", "query=../shadow": "query", "query=..%2f..%2f..%2fetc%2fpasswd": "query", "query=..%252f..%252fetc": "query", "query=/etc/shadow": "query", "query=--file=x": "query", "query=a%0ab": "query", "query=a/../b": "query",
-		"query=" + strings.Repeat("a", 257): "256", "query=a&query=b&query=c&query=d&query=e": "5 services", "query=a/b&query=c/d": "only one file",
-		"query=a&query=b/c": "not both", "query=a/b&tailLines=1": "as it is",
+		"query=" + strings.Repeat("a", 257): "256", "query=a&query=b&query=c&query=d&query=e": "5 services", "query=a/b&query=c/d": "more than one file",
+		"query=a&query=b/c": "both services and a file", "query=a/b&tailLines=1": "cannot be combined",
 		"query=a&tailLines=100001": "tailLines", "query=a&tailLines=-1": "tailLines", "query=a&tailLines=x": "tailLines", "query=a&boot=1": "boot", "query=a&boot=-1001": "boot",
 		"query=a&sinceTime=now": "sinceTime", "query=a&sinceTime=2026-01-02T00:00:00Z&untilTime=2026-01-01T00:00:00Z": "untilTime",
 		"query=a&pattern=(": "pattern", "query=a&pattern=" + strings.Repeat("a", 1025): "pattern",

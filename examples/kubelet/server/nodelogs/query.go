@@ -61,9 +61,9 @@ func parse(values url.Values) (query, error) {
 	for _, name := range values["query"] {
 		switch {
 		case len(name) > maxName:
-			refuse(true, "query: a name has more than %d bytes", maxName)
+			refuse(true, "query: a name is longer than %d bytes", maxName)
 		case strings.Contains(name, "/") && file.MatchString(name):
-			refuse(q.file != "", "query: only one file can be asked for")
+			refuse(q.file != "", "query: more than one file")
 			q.file = name
 		case service.MatchString(name):
 			q.services = append(q.services, name)
@@ -71,9 +71,9 @@ func parse(values url.Values) (query, error) {
 			refuse(true, "query: %.60q is not the name of a service or of a file below /var/log", name)
 		}
 	}
-	refuse(len(q.services) == 0 && q.file == "" && len(wrong) == 0, "query: names nothing")
-	refuse(len(q.services) > maxServices, "query: %d services are more than %d", len(q.services), maxServices)
-	refuse(len(q.services) > 0 && q.file != "", "query: either services or a file, not both")
+	refuse(len(q.services) == 0 && q.file == "" && len(wrong) == 0, "query: is empty; name a service or a file")
+	refuse(len(q.services) > maxServices, "query: %d services, more than the limit of %d", len(q.services), maxServices)
+	refuse(len(q.services) > 0 && q.file != "", "query: names both services and a file")
 
 	var err error
 	q.since, err = moment(values, "sinceTime")
@@ -86,13 +86,13 @@ func parse(values url.Values) (query, error) {
 	q.boot, err = number(values, "boot", -maxBoots, 0)
 	refuse(err != nil, "%w", err)
 	q.pattern = values.Get("pattern")
-	refuse(len(q.pattern) > maxPattern, "pattern: has more than %d bytes", maxPattern)
+	refuse(len(q.pattern) > maxPattern, "pattern: is longer than %d bytes", maxPattern)
 	if len(q.pattern) <= maxPattern {
 		_, err = regexp.Compile(q.pattern)
 		refuse(err != nil, "pattern: is not a regular expression")
 	}
 	narrowed := q.boot != nil || q.pattern != "" || !q.since.IsZero() || !q.until.IsZero() || q.tailLines != nil
-	refuse(q.file != "" && narrowed, "query: a file is served as it is, without boot, pattern, sinceTime, untilTime and tailLines")
+	refuse(q.file != "" && narrowed, "query: a file cannot be combined with boot, pattern, sinceTime, untilTime or tailLines")
 	return q, errors.Join(wrong...)
 }
 
@@ -147,7 +147,7 @@ func (q query) arguments() []string {
 
 func (h *Handler) query(w http.ResponseWriter, r *http.Request) {
 	if !h.cfg.Query {
-		http.Error(w, "queries of logs are switched off (enableSystemLogQuery)", http.StatusForbidden)
+		http.Error(w, "log queries are disabled (enableSystemLogQuery)", http.StatusForbidden)
 		return
 	}
 	q, err := parse(r.URL.Query())
@@ -189,7 +189,7 @@ func (h *Handler) serveFirst(w http.ResponseWriter, r *http.Request, names ...st
 			return
 		}
 	}
-	http.Error(w, "there is no such log", http.StatusNotFound)
+	http.Error(w, "log not found", http.StatusNotFound)
 }
 
 type counted struct {
