@@ -19,9 +19,9 @@ func TestNodeAllocatable(t *testing.T) {
 	onRuntimes(t, "systemReserved: {memory: 1Gi, pid: \"100\"}\nkubeReserved: {memory: 512Mi, cpu: 500m}\n", func(t *testing.T, s *scene) {
 		tree, err := cgroups.NewTree(cgroups.Cgroupfs, "/podwright-"+s.node)
 		require.NoError(t, err)
-		wait(t, 10*time.Second, "the event", func() error {
+		wait(t, 10*time.Second, "event NodeAllocatableEnforced", func() error {
 			if !strings.Contains(s.log(t), "NodeAllocatableEnforced") {
-				return errors.New("is not in the log")
+				return errors.New("not in the log")
 			}
 			return nil
 		})

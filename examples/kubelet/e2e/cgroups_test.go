@@ -76,11 +76,11 @@ func TestCgroups(t *testing.T) {
 				require.Equal(t, value, cgroupFile(t, paths[name], file), "%s of %s", file, name)
 			}
 			for _, c := range s.see(t).of(name).running() {
-				require.True(t, inCgroup(paths[name], c.Id), "container of %s", name)
+				require.True(t, inCgroup(paths[name], c.Id), "container of %s in the pod's cgroup", name)
 			}
 		}
 		class := tree.Path(tree.Class(v1.PodQOSBurstable))
-		wait(t, 5*time.Second, "the class weighs what its pods ask for", func() error {
+		wait(t, 5*time.Second, "CPU shares of the Burstable class match its pods' requests", func() error {
 			for file, value := range (cgroups.Values{Shares: 256 + 102}).Files(hostVersion()) {
 				if got := cgroupFile(t, class, file); got != value {
 					return fmt.Errorf("%s is %s", file, got)
@@ -94,9 +94,9 @@ func TestCgroups(t *testing.T) {
 		s.kill(t)
 		require.NoError(t, os.Remove(s.manifest("burstable.yaml")))
 		s.start(t)
-		wait(t, 30*time.Second, "the killed kubelet's cgroup goes", func() error {
+		wait(t, 30*time.Second, "the removed pod's cgroup is deleted", func() error {
 			if inCgroup(paths["burstable"], "") {
-				return errors.New("it is there")
+				return errors.New("the cgroup exists")
 			}
 			return nil
 		})

@@ -134,7 +134,7 @@ func (m *many) remove(t *testing.T) {
 	for name := range m.pods {
 		require.NoError(t, os.Remove(m.manifest(name+".yaml")))
 	}
-	wait(t, time.Minute, "all pods go", func() error { return errors.Join(m.empty(), m.noCgroups()) })
+	wait(t, time.Minute, "all pods are removed", func() error { return errors.Join(m.empty(), m.noCgroups()) })
 }
 
 // unlike returns the keys with different values.
@@ -143,7 +143,7 @@ func unlike(one, other map[string]string) (out []string) {
 	maps.Copy(all, other)
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		if one[key] != other[key] {
-			out = append(out, fmt.Sprintf("%s: %q, and %q", key, one[key], other[key]))
+			out = append(out, fmt.Sprintf("%s: %q and %q", key, one[key], other[key]))
 		}
 	}
 	return out
@@ -159,8 +159,8 @@ func TestCgroupsEqualUpstreams(t *testing.T) {
 		ours, same := m.place(t)
 		require.Zero(t, s.terminate(t, 30*time.Second))
 		u.start(t)
-		hold(t, 20*time.Second, "nothing is started again by the upstream kubelet", same)
-		wait(t, 90*time.Second, "the values are what they were", func() error { // upstream updates all pods together once a minute
+		hold(t, 20*time.Second, "the upstream kubelet restarts no container", same)
+		wait(t, 90*time.Second, "the cgroup values are unchanged", func() error { // upstream updates all pods together once a minute
 			if other := unlike(ours, cgroupValues(m.root)); len(other) > 0 {
 				return fmt.Errorf("%q", other)
 			}
@@ -177,7 +177,7 @@ func TestCgroupsEqualUpstreams(t *testing.T) {
 		require.Greater(t, len(theirs), 5*len(m.pods))
 		require.Empty(t, unlike(ours, theirs))
 		s.start(t)
-		hold(t, 15*time.Second, "nothing is started again by us", same)
-		require.Empty(t, unlike(cgroupValues(m.root), theirs), "after this kubelet has taken over")
+		hold(t, 15*time.Second, "this kubelet restarts no container", same)
+		require.Empty(t, unlike(cgroupValues(m.root), theirs), "after the takeover by this kubelet")
 	})
 }

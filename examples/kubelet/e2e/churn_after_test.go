@@ -34,7 +34,7 @@ func (c *churn) converged() error {
 		name := strings.TrimSuffix(have[i].Name, "-"+c.node)
 		uids[string(have[i].UID)] = true
 		if c.desired[name] == nil {
-			errs = append(errs, fmt.Errorf("%s is there", name))
+			errs = append(errs, fmt.Errorf("unexpected pod %s", name))
 			continue
 		}
 		errs = append(errs, c.isOnce(w.of(name), name, &have[i]))
@@ -51,13 +51,13 @@ func (c *churn) isOnce(w world, name string, have *v1.Pod) error {
 	}
 	if name == job && d.exits > 0 {
 		if have.Status.Phase != v1.PodSucceeded || len(w.running()) != 0 || len(w.ready()) != 0 {
-			return fmt.Errorf("want it to have succeeded: %s; %s", brief(have), w)
+			return fmt.Errorf("want Succeeded: %s; %s", brief(have), w)
 		}
 		return nil
 	}
 	running, ready := w.running(), w.ready()
 	if len(running) != 2 || len(ready) != 1 || ready[0].Labels[labels.PodUID] != string(have.UID) {
-		return fmt.Errorf("%s is not there once: %s", name, w)
+		return fmt.Errorf("%s: want one ready sandbox with two running containers: %s", name, w)
 	}
 	if have.Status.Phase != v1.PodRunning || len(have.Status.ContainerStatuses) != 2 {
 		return errors.New(brief(have))
@@ -78,9 +78,9 @@ func (c *churn) isThisOne(running []*runtimeapi.Container, pod *v1.Pod, status v
 		}
 		switch most := d.most(); {
 		case status.State.Running == nil || r.Labels[labels.PodUID] != string(pod.UID) || r.Metadata.Name != status.Name:
-			return fmt.Errorf("%s runs: %s", r.Id, brief(pod))
+			return fmt.Errorf("container %s runs, but the pod's status differs: %s", r.Id, brief(pod))
 		case status.RestartCount > int32(most) || status.RestartCount != int32(r.Metadata.Attempt):
-			return fmt.Errorf("#%d of at most #%d runs: %s", r.Metadata.Attempt, most, brief(pod))
+			return fmt.Errorf("attempt #%d runs, want the reported restart count, at most %d: %s", r.Metadata.Attempt, most, brief(pod))
 		}
 		return nil
 	}
@@ -101,13 +101,13 @@ func (c *churn) noLeftovers(w world, uids map[string]bool) error {
 		unit := uid + "/" + container.Metadata.Name
 		holds[container.PodSandboxId] = true
 		if dead[unit]++; dead[unit] > 1 && c.collected || !uids[uid] || container.State != runtimeapi.ContainerState_CONTAINER_EXITED {
-			errs = append(errs, fmt.Errorf("container %s %s is left (%s)", unit, container.Id, container.State))
+			errs = append(errs, fmt.Errorf("leftover container %s %s (%s)", unit, container.Id, container.State))
 		}
 	}
 	for _, b := range w.sandboxes {
 		uid := b.Labels[labels.PodUID]
 		if b.State != runtimeapi.PodSandboxState_SANDBOX_READY && (!uids[uid] || !holds[b.Id] && c.collected) {
-			errs = append(errs, fmt.Errorf("sandbox %s %s is left", uid, b.Id))
+			errs = append(errs, fmt.Errorf("leftover sandbox %s %s", uid, b.Id))
 		}
 	}
 	return errors.Join(errs...)
@@ -127,7 +127,7 @@ func (c *churn) nothingOnDisk(w world, uids map[string]bool) error {
 		errs = append(errs, err)
 		for _, folder := range folders {
 			if !uids[folder[strings.LastIndexAny(folder, "/_")+1:]] {
-				errs = append(errs, fmt.Errorf("%s is left", folder))
+				errs = append(errs, fmt.Errorf("leftover %s", folder))
 			}
 		}
 	}
@@ -135,7 +135,7 @@ func (c *churn) nothingOnDisk(w world, uids map[string]bool) error {
 	errs = append(errs, err)
 	for _, file := range files {
 		if !logs[file] {
-			errs = append(errs, fmt.Errorf("%s is left", file))
+			errs = append(errs, fmt.Errorf("leftover %s", file))
 		}
 	}
 	return errors.Join(append(errs, c.rightLinks(w), noMounts(c.root))...)
@@ -153,7 +153,7 @@ func (c *churn) rightLinks(w world) error {
 	links, err := filepath.Glob(linkDir + "/*-" + c.node + "_*")
 	for _, link := range links {
 		if _, err := os.Stat(link); err != nil {
-			errs = append(errs, fmt.Errorf("%s leads nowhere: %w", link, err))
+			errs = append(errs, fmt.Errorf("dangling link %s: %w", link, err))
 		}
 	}
 	return errors.Join(append(errs, err)...)
@@ -169,13 +169,13 @@ func (c *churn) rightStarts() error {
 			errs = append(errs, err)
 		}
 		if n, most := strings.Count(string(data), "\n"), 1+tally.exits+tally.cuts; n > most {
-			errs = append(errs, fmt.Errorf("%s was started %d times, and %d would have been right", start, n, most))
+			errs = append(errs, fmt.Errorf("%s: %d starts, want at most %d", start, n, most))
 		}
 	}
 	for name, d := range c.desired {
 		if strings.HasPrefix(name, "steady-") || name == job {
 			if data, err := os.ReadFile(c.orders + "/" + d.start); err != nil || string(data) != "started\n" {
-				errs = append(errs, fmt.Errorf("%s was not started once: %q, %w", name, data, err))
+				errs = append(errs, fmt.Errorf("%s: want one start, have %q: %w", name, data, err))
 			}
 		}
 	}
@@ -200,13 +200,13 @@ func (c *churn) rightPrograms() error {
 		}
 		for _, container := range []string{"main", "second"} {
 			if n := have[name+"/"+container]; n != 1 {
-				errs = append(errs, fmt.Errorf("%d processes of %s/%s", n, name, container))
+				errs = append(errs, fmt.Errorf("%d processes of %s/%s, want 1", n, name, container))
 			}
 			delete(have, name+"/"+container)
 		}
 	}
 	if len(have) > 0 {
-		errs = append(errs, fmt.Errorf("processes of %v", have))
+		errs = append(errs, fmt.Errorf("unexpected processes: %v", have))
 	}
 	return errors.Join(errs...)
 }

@@ -59,7 +59,7 @@ func newHistory(s *scene) *history {
 }
 
 func (h *history) String() string {
-	return fmt.Sprintf("%d containers of %d contents in %d looks", len(h.ran), len(h.instances), h.looks)
+	return fmt.Sprintf("%d containers with %d contents in %d scans", len(h.ran), len(h.instances), h.looks)
 }
 
 // watched returns cond preceded by a call of watch.
@@ -96,7 +96,7 @@ func (h *history) watch() error {
 	ids := w.ids()
 	for name, was := range h.untouched {
 		if ids[name] != was {
-			errs = append(errs, fmt.Errorf("%s was %s and is %q", name, was, ids[name]))
+			errs = append(errs, fmt.Errorf("%s changed from %s to %q", name, was, ids[name]))
 		}
 	}
 	if now := w.String(); now != h.last {
@@ -123,7 +123,7 @@ func (h *history) seeRunning(pod string, c *runtimeapi.Container) error {
 	if status, lost := h.scene.cri.ContainerStatus(context.Background(), c.Id, false); lost != nil || status.Status.State != runtimeapi.ContainerState_CONTAINER_RUNNING {
 		return nil // both were removed since the scan
 	}
-	return fmt.Errorf("%s/%s: %s runs, and its log is not what it was: %w", pod, c.Metadata.Name, c.Id, errors.Join(err, errors.New(seen.log)))
+	return fmt.Errorf("%s/%s: log of running container %s was removed or replaced: %w", pod, c.Metadata.Name, c.Id, errors.Join(err, errors.New(seen.log)))
 }
 
 // seeNew checks a container at its first observation against its predecessors.
@@ -151,11 +151,11 @@ func (h *history) seeNew(pod string, c *runtimeapi.Container) error {
 	}
 	most := h.maxRestarts(pod, c.Metadata.Name)
 	if len(before) > most {
-		return fmt.Errorf("%s/%s runs as %s #%d after %v, without cause", pod, c.Metadata.Name, c.Id, c.Metadata.Attempt, before)
+		return fmt.Errorf("%s/%s: %s #%d replaced %v without a cause", pod, c.Metadata.Name, c.Id, c.Metadata.Attempt, before)
 	}
 	// A pod that was removed and added again with its UID may count from zero.
 	if last := h.ran[before[len(before)-1]]; seen.attempt <= last.attempt && !h.begunAnew(pod) {
-		return fmt.Errorf("%s/%s runs as #%d after #%d", pod, c.Metadata.Name, seen.attempt, last.attempt)
+		return fmt.Errorf("%s/%s: attempt #%d runs after attempt #%d", pod, c.Metadata.Name, seen.attempt, last.attempt)
 	}
 	return nil
 }

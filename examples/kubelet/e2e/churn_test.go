@@ -68,18 +68,18 @@ func TestKilledDuringChurn(t *testing.T) {
 			}
 			s.start(t)
 		}
-		t.Logf("%d kills in %s, %d of them while containers were on their way; %d versions of pods, %d containers ran", kills,
+		t.Logf("%d kills in %s, %d of them while a container did not run; %d versions of pods, %d containers ran", kills,
 			time.Since(begin).Round(time.Millisecond), c.cutKills, c.version, len(c.ran)-before)
-		require.Greater(t, len(c.ran)-before, kills/20, "hardly anything was started")
+		require.Greater(t, len(c.ran)-before, kills/20, "too few containers started")
 
 		begin = time.Now()
 		c.settle(t)
 		t.Logf("converged after %s", time.Since(begin).Round(time.Millisecond))
-		hold(t, 2*time.Second, "and nothing else happens", c.watched(c.converged))
+		hold(t, 2*time.Second, "no further change", c.watched(c.converged))
 		c.exitWithoutAgent(t)
 		steadyIsUntouched(t)
 		c.leave(t)
-		t.Logf("%s; %d cut-off starts were seen, the runtime was restarted %d times", c.history, len(c.cutStarts), c.stuck.Restarts)
+		t.Logf("%s; %d interrupted starts, %d restarts of the runtime", c.history, len(c.cutStarts), c.stuck.Restarts)
 	})
 }
 
@@ -319,7 +319,7 @@ func (c *churn) settle(t *testing.T) {
 	c.stuck.Skip(c.log(t))
 	converged := c.watched(c.converged)
 	// Below one minute, so that the periodic collection cannot be the remover of deleted pods.
-	c.waitUnstuck(t, 50*time.Second, "what the manifests say runs", converged)
+	c.waitUnstuck(t, 50*time.Second, "exactly the pods of the manifests run", converged)
 }
 
 // exitWithoutAgent ends a program while no kubelet runs. The next kubelet restarts only that
@@ -330,18 +330,18 @@ func (c *churn) exitWithoutAgent(t *testing.T) {
 	before := c.see(t).ids()
 	c.kill(t)
 	c.order(t, "exit-0")
-	wait(t, 40*time.Second, "the program ends", func() error {
+	wait(t, 40*time.Second, "the program exits", func() error {
 		if now := c.see(t).ids(); now[name] == before[name] {
-			return fmt.Errorf("%s runs", now[name])
+			return fmt.Errorf("%s still runs", now[name])
 		}
 		return nil
 	})
 	c.collected = true
 	c.start(t)
-	c.waitUnstuck(t, 40*time.Second, "it runs again, and nothing is left", c.watched(c.converged))
+	c.waitUnstuck(t, 40*time.Second, "the program runs again without leftovers", c.watched(c.converged))
 	after := c.see(t).ids()
 	was, is := attempt(t, before[name]), attempt(t, after[name])
-	require.Equal(t, was+1, is, "one exit is one restart")
+	require.Equal(t, was+1, is, "one restart per exit")
 	delete(before, name)
 	delete(after, name)
 	require.Equal(t, before, after)
@@ -363,5 +363,5 @@ func (c *churn) leave(t *testing.T) {
 	for name := range c.desired {
 		c.unplace(t, name+".yaml")
 	}
-	c.waitUnstuck(t, time.Minute, "everything goes", c.empty)
+	c.waitUnstuck(t, time.Minute, "all pods are removed", c.empty)
 }

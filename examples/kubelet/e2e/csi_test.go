@@ -117,7 +117,7 @@ func (s *csiScene) goes(t *testing.T, name string) {
 	pod, err := s.pod(name)
 	require.NoError(t, err)
 	s.unplace(t, name+".yaml")
-	wait(t, 20*time.Second, name+" goes", func() error {
+	wait(t, 20*time.Second, name+" is removed", func() error {
 		return errors.Join(s.gone(name, string(pod.UID)), noMounts(filepath.Join(s.root, "pods", string(pod.UID))))
 	})
 }
@@ -125,7 +125,7 @@ func (s *csiScene) goes(t *testing.T, name string) {
 // measures waits until the Summary has the usage of a pod's volumes as reported by their driver.
 func (s *csiScene) measures(t *testing.T, name string, volumes ...string) {
 	t.Helper()
-	wait(t, 15*time.Second, "the driver tells what its volumes use", func() error {
+	wait(t, 15*time.Second, "the Summary has the usage of the driver's volumes", func() error {
 		var all statsapi.Summary
 		if err := s.getJSON("/stats/summary", &all); err != nil {
 			return err
@@ -159,7 +159,7 @@ func (s *csiScene) bystander(t *testing.T, name string) {
 	s.goes(t, name)
 	s.goes(t, name+"-csi")
 	require.NoError(t, s.healthy())
-	t.Logf("bystanders came and went in %s", time.Since(begin).Round(time.Millisecond))
+	t.Logf("bystanders started and stopped in %s", time.Since(begin).Round(time.Millisecond))
 }
 
 // A static pod uses volumes of a driver: with pod info, a secret, a token, files of its group, a
@@ -211,7 +211,7 @@ func TestCSI(t *testing.T) {
 		require.NoError(t, noMounts(s.root))
 		require.Equal(t, 2, d.count("NodeUnpublishVolume"))
 		require.Equal(t, 1, fresh.count("NodeUnpublishVolume"))
-		require.Zero(t, d.count("NodeStageVolume")+d.count("NodeUnstageVolume"), "a pod's own volume is not staged")
+		require.Zero(t, d.count("NodeStageVolume")+d.count("NodeUnstageVolume"), "inline volumes are not staged")
 	})
 }
 
@@ -224,16 +224,16 @@ func TestCSIDriverComesAndGoes(t *testing.T) {
 		d := s.driver(t, "d", "")
 		const missing = `driver "d" is not registered on this node`
 		s.place(t, "p.yaml", s.csiPod("p", "d"))
-		s.place(t, "nobody.yaml", s.csiPod("nobody", "unknown"))
+		s.place(t, "driverless.yaml", s.csiPod("driverless", "unknown"))
 		s.fails(t, "p", "v", missing)
-		s.fails(t, "nobody", "v", `driver "unknown" is not registered`)
+		s.fails(t, "driverless", "v", `driver "unknown" is not registered`)
 		s.reportsFailedMount(t, "p")
 		s.bystander(t, "b")
 		next := s.lateTry(t, "p", "v")
 		d.up(t)
 		pod := s.running(t, "p")
 		s.startedBefore(t, "p", next)
-		s.goes(t, "nobody")
+		s.goes(t, "driverless")
 
 		before := s.see(t).ids()
 		d.down()
@@ -264,7 +264,7 @@ func TestCSIDriverComesAndGoes(t *testing.T) {
 		waits()
 		s.bystander(t, "c")
 		d.up(t)
-		wait(t, 20*time.Second, "p goes", func() error { return errors.Join(s.gone("p", string(pod.UID)), noMounts(s.root)) })
+		wait(t, 20*time.Second, "p is removed", func() error { return errors.Join(s.gone("p", string(pod.UID)), noMounts(s.root)) })
 	})
 }
 

@@ -14,10 +14,10 @@ import (
 )
 
 // exclusive returns a pod that records an instance started while another one still runs: each
-// instance holds a folder of the host and removes it half a second after SIGTERM.
+// instance owns a folder of the host and removes it half a second after SIGTERM.
 func exclusive(name, image, version, folder string) *v1.Pod {
-	c := shell("main", image, `trap 'sleep 0.5; rmdir /shared/held; exit 0' TERM
-mkdir /shared/held || echo "$VERSION" >> /shared/overlap; while true; do sleep 60 & wait $!; done`)
+	c := shell("main", image, `trap 'sleep 0.5; rmdir /shared/lock; exit 0' TERM
+mkdir /shared/lock || echo "$VERSION" >> /shared/overlap; while true; do sleep 60 & wait $!; done`)
 	c.Env = []v1.EnvVar{{Name: "VERSION", Value: version}}
 	pod := newPod(name, c)
 	pod.Spec.TerminationGracePeriodSeconds = new(int64(20))
@@ -32,11 +32,11 @@ func TestEdit(t *testing.T) {
 		folder := filepath.Join(s.dir, "shared")
 		s.place(t, "edit.yaml", exclusive("edit", s.images.Busybox, "1", folder))
 		before := s.running(t, "edit")
-		held := func() error { _, err := os.Stat(filepath.Join(folder, "held")); return err }
-		wait(t, 10*time.Second, "the first holds the folder", held)
+		held := func() error { _, err := os.Stat(filepath.Join(folder, "lock")); return err }
+		wait(t, 10*time.Second, "the first instance has the folder", held)
 
 		s.place(t, "edit.yaml", exclusive("edit", s.images.Busybox, "2", folder))
-		wait(t, 40*time.Second, "the second runs alone", func() error {
+		wait(t, 40*time.Second, "only the second version runs", func() error {
 			if err := s.atMostOne("edit"); err != nil {
 				t.Fatal(err)
 			}
@@ -46,20 +46,20 @@ func TestEdit(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEqual(t, before.UID, after.UID)
 		require.Zero(t, c.RestartCount)
-		wait(t, 10*time.Second, "the second holds the folder, and so hears SIGTERM", held)
+		wait(t, 10*time.Second, "the second instance has the folder and thus handles SIGTERM", held)
 
 		for _, version := range []string{"3", "4", "5"} {
 			s.place(t, "edit.yaml", exclusive("edit", s.images.Busybox, version, folder))
-			hold(t, 150*time.Millisecond, "one instance", func() error { return s.atMostOne("edit") })
+			hold(t, 150*time.Millisecond, "at most one instance", func() error { return s.atMostOne("edit") })
 		}
-		wait(t, 40*time.Second, "the last runs alone", func() error {
+		wait(t, 40*time.Second, "only the last version runs", func() error {
 			if err := s.atMostOne("edit"); err != nil {
 				t.Fatal(err)
 			}
 			return errors.Join(s.hasVersion("edit", "5"), s.isRunning("edit"))
 		})
 		require.NoFileExists(t, filepath.Join(folder, "overlap"), "instances do not overlap")
-		wait(t, 20*time.Second, "one sandbox is left", func() error {
+		wait(t, 20*time.Second, "one sandbox remains", func() error {
 			w, err := s.look()
 			if err == nil && (len(w.sandboxes) != 1 || len(w.containers) != 1) {
 				err = errors.New(w.String())

@@ -27,7 +27,7 @@ func TestEmbedded(t *testing.T) {
 	for round := range 2 {
 		k.start(t)
 		k.running(t, "hello")
-		wait(t, 20*time.Second, "once ends", func() error {
+		wait(t, 20*time.Second, "once succeeds", func() error {
 			p, c, err := k.container("once", "main")
 			if err == nil && (p.Status.Phase != v1.PodSucceeded || c.State.Terminated == nil || c.RestartCount != 0) {
 				err = errors.New(brief(p))
@@ -45,7 +45,7 @@ func TestEmbedded(t *testing.T) {
 			}
 			return nil
 		})
-		wait(t, 30*time.Second, "what the last kubelet saved gives way to what runs", func() error {
+		wait(t, 30*time.Second, "steady runs, and its restart count continues", func() error {
 			p, steady, err := k.container("crash", "steady")
 			if err == nil && (steady.State.Running == nil || int(steady.RestartCount) != round) {
 				err = errors.New(brief(p))
@@ -56,11 +56,11 @@ func TestEmbedded(t *testing.T) {
 
 		logs, err := filepath.Glob(filepath.Join(home, ".local/state/podwright/logs/*hello*/main/*.log"))
 		require.NoError(t, err)
-		require.NotEmpty(t, logs, "logs lie in the user's state folder")
-		wait(t, 10*time.Second, "what it has to say is in its log", func() error { return fileHas(logs[len(logs)-1], "stdout F hello from hello") })
+		require.NotEmpty(t, logs, "logs are in the user's state folder")
+		wait(t, 10*time.Second, "the container's output is in its log", func() error { return fileHas(logs[len(logs)-1], "stdout F hello from hello") })
 
 		pids := descendants(t, k.proc.cmd.Process.Pid)
-		require.GreaterOrEqual(t, len(pids), 4, "two containers that run, and who watches over them")
+		require.GreaterOrEqual(t, len(pids), 4, "two running containers and their supervisors")
 		if round == 0 {
 			k.kill(t)
 		} else {
@@ -69,7 +69,7 @@ func TestEmbedded(t *testing.T) {
 		wait(t, 10*time.Second, "the processes of the containers end", func() error {
 			for _, pid := range pids {
 				if p := statOf(pid.id); p == pid {
-					return fmt.Errorf("process %d lives", pid.id)
+					return fmt.Errorf("process %d still runs", pid.id)
 				}
 			}
 			return nil

@@ -27,14 +27,14 @@ var wrongEndpoints = map[string]struct {
 	serve func(t *testing.T) string
 	want  string
 }{
-	"nothing": {func(t *testing.T) string { return filepath.Join(t.TempDir(), "nothing") }, "no such file or directory"},
-	"a file": {func(t *testing.T) string {
+	"missing": {func(t *testing.T) string { return filepath.Join(t.TempDir(), "missing") }, "no such file or directory"},
+	"regular file": {func(t *testing.T) string {
 		path := filepath.Join(t.TempDir(), "file")
 		require.NoError(t, os.WriteFile(path, nil, 0o600))
 		return path
 	}, "connection refused"},
-	"nobody answers": {serveSilence, "2s"},
-	"plain HTTP":     {serveHTTP, ""},
+	"silent":     {serveSilence, "2s"},
+	"plain HTTP": {serveHTTP, ""},
 }
 
 func listenUnix(t *testing.T) net.Listener {
@@ -111,16 +111,16 @@ func appears(t *testing.T, k *kubelet, wrong, want, runtime string) {
 	link(t, wrong, k.socket())
 	k.place(t, "waits.yaml", newPod("waits", testprog("testprog:v1", "run")))
 	k.start(t)
-	wait(t, 10*time.Second, "healthz says what is wrong", func() error {
+	wait(t, 10*time.Second, "healthz reports the endpoint's error", func() error {
 		return k.unhealthy("[-]runtime", "unix://"+k.socket(), "Version", want)
 	})
-	wait(t, 5*time.Second, "the log says what is wrong", func() error {
+	wait(t, 5*time.Second, "the log has one line with the endpoint's error", func() error {
 		if lines := k.logLines(t, "level=ERROR", "unix://"+k.socket(), "Version", want); len(lines) != 1 {
-			return fmt.Errorf("%d lines say so", len(lines))
+			return fmt.Errorf("%d matching lines", len(lines))
 		}
 		return nil
 	})
-	wait(t, 5*time.Second, "the pod is known by its manifest, and nothing else of it", func() error {
+	wait(t, 5*time.Second, "the pod is Pending without container statuses", func() error {
 		p, err := k.pod("waits")
 		if err == nil && (p.Status.Phase != v1.PodPending || len(p.Status.ContainerStatuses) > 0) {
 			err = errors.New(brief(p))
@@ -149,7 +149,7 @@ func TestWrongEndpoint(t *testing.T) {
 			k := newKubelet(t, options{node: "wrong", config: shortTimeout, endpoint: "unix://" + filepath.Join(t.TempDir(), "r.sock")})
 			appears(t, k, c.serve(t), c.want, serveFake(t))
 			k.unplace(t, "waits.yaml")
-			wait(t, 20*time.Second, "the pod goes", func() error { return emptyFolder(k.root + "/pods") })
+			wait(t, 20*time.Second, "the pod is removed", func() error { return emptyFolder(k.root + "/pods") })
 		})
 	}
 }

@@ -63,7 +63,7 @@ func (g *guest) end(t *testing.T) {
 	case err := <-g.done:
 		require.NoError(t, err)
 	case <-time.After(shortestWait):
-		t.Fatal("the agent does not end")
+		t.Fatal("the agent did not stop")
 	}
 }
 
@@ -119,7 +119,7 @@ func startAndStop(t *testing.T, guests []*guest) {
 			started = goleak.IgnoreCurrent()
 		}
 	}
-	wait(t, 10*time.Second, "no file is left open", func() error {
+	wait(t, 10*time.Second, "no additional file is open", func() error {
 		if now := openFiles(t); len(now) > len(files) {
 			maps.DeleteFunc(now, func(fd, _ string) bool { return files[fd] != "" })
 			return fmt.Errorf("%d more: %v", len(now), now)
@@ -134,7 +134,7 @@ func startAndStop(t *testing.T, guests []*guest) {
 		g.start()
 	}
 	for _, g := range guests {
-		wait(t, 30*time.Second, "the pod goes", func() error { return emptyFolder(g.pods) })
+		wait(t, 30*time.Second, "the pod is removed", func() error { return emptyFolder(g.pods) })
 	}
 	for _, g := range guests {
 		g.end(t)

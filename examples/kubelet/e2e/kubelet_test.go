@@ -118,7 +118,7 @@ func (k *kubelet) tellLog(t testing.TB) {
 			b.WriteString(strings.TrimSpace(line[:min(len(line), 600)]) + "\n")
 		}
 	}
-	t.Logf("end of the log of the kubelet (%s keeps all of it):\n%s", keepLogs, tail(b.String(), 12_000))
+	t.Logf("end of the kubelet's log (%s keeps the full log):\n%s", keepLogs, tail(b.String(), 12_000))
 }
 
 func freePort(t testing.TB) int {
@@ -188,7 +188,7 @@ func (k *kubelet) terminate(t testing.TB, timeout time.Duration) int {
 	select {
 	case <-k.proc.done:
 	case <-time.After(timeout):
-		t.Fatalf("the kubelet has not ended %s after SIGTERM", timeout)
+		t.Fatalf("the kubelet did not exit within %s after SIGTERM", timeout)
 	}
 	code := k.proc.cmd.ProcessState.ExitCode()
 	k.proc = nil
@@ -199,7 +199,7 @@ func (k *kubelet) terminate(t testing.TB, timeout time.Duration) int {
 func (k *kubelet) log(t testing.TB) string {
 	data, err := os.ReadFile(k.output)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("log of the kubelet: %v", err)
+		t.Errorf("read the kubelet's log: %v", err)
 	}
 	return string(data)
 }
@@ -289,7 +289,7 @@ func (k *kubelet) pod(name string) (*v1.Pod, error) {
 		}
 	}
 	if len(found) != 1 {
-		return nil, fmt.Errorf("%d pods of the name %s", len(found), name)
+		return nil, fmt.Errorf("%d pods with the name %s", len(found), name)
 	}
 	return found[0], nil
 }

@@ -106,7 +106,7 @@ func TestBadManifests(t *testing.T) {
 		for name := range bad {
 			require.NoError(t, os.RemoveAll(s.manifest(name+".yaml")))
 		}
-		wait(t, 10*time.Second, "no problem is left", func() error {
+		wait(t, 10*time.Second, "no problem is reported", func() error {
 			r, err := s.statusz()
 			if err == nil && len(r.Manifests) > 0 {
 				err = fmt.Errorf("%+v", r.Manifests)

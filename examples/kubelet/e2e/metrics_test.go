@@ -139,10 +139,10 @@ func TestMetricsEqualUpstreams(t *testing.T) {
 			for _, pod := range pods {
 				s.place(t, pod.Name+".yaml", pod)
 			}
-			wait(t, time.Minute, "probes have run and a container has died", func() error {
+			wait(t, time.Minute, "probes have run", func() error {
 				families, err := families(client, url+"/metrics/probes")
 				if err == nil && len(families["prober_probe_total"].GetMetric()) < 2 {
-					err = fmt.Errorf("not yet")
+					err = errors.New("prober_probe_total has fewer than 2 series")
 				}
 				return err
 			})
@@ -160,7 +160,7 @@ func TestMetricsEqualUpstreams(t *testing.T) {
 		for _, pod := range pods {
 			require.NoError(t, os.Remove(s.manifest(pod.Name+".yaml")))
 		}
-		wait(t, time.Minute, "all pods go", s.empty)
+		wait(t, time.Minute, "all pods are removed", s.empty)
 		require.Zero(t, s.terminate(t, 30*time.Second))
 		u.start(t)
 		theirs := look(fmt.Sprintf("https://127.0.0.1:%d", u.port))
@@ -173,17 +173,17 @@ func TestMetricsEqualUpstreams(t *testing.T) {
 		require.Empty(t, differ, "%d", len(differ))
 	})
 	if !t.Failed() {
-		require.Empty(t, listed.unmet(), "listed, and not met on any runtime")
+		require.Empty(t, listed.unmet(), "listed differences that occurred on no runtime")
 	}
 }
 
 // An unlisted difference fails, and so does a listed difference that does not occur.
 func TestDifferencesOfMetrics(t *testing.T) {
-	listed := known{"a": false, "b_*": false, "gone": false}
+	listed := known{"a": false, "b_*": false, "unmatched": false}
 	ours := scraped{"a": "gauge ", "b_1": "gauge x", "c": "counter x", "d": "gauge x", "same": "gauge "}
 	theirs := scraped{"b_1": "gauge x,y", "c": "counter y", "d": "counter x", "e": "gauge ", "same": "gauge "}
 	require.Equal(t, []string{
 		`/m c: ours "counter x", upstream's "counter y"`, `/m d: ours "gauge x", upstream's "counter x"`, `/m e: ours "", upstream's "gauge "`,
 	}, differences("/m", ours, theirs, listed))
-	require.Equal(t, []string{"gone"}, listed.unmet())
+	require.Equal(t, []string{"unmatched"}, listed.unmet())
 }

@@ -62,7 +62,7 @@ func showOverLimit(t *testing.T, s *scene, list func() ([]v1.Pod, error)) {
 	for name, pod := range pods {
 		s.place(t, name+".yaml", pod)
 	}
-	wait(t, time.Minute, "what has become of the pods is shown", func() error {
+	wait(t, time.Minute, "the kubelet reports the expected statuses", func() error {
 		all, err := list()
 		got := map[string]string{}
 		for i := range all {
@@ -91,7 +91,7 @@ func asTheRuntime(s *scene, got map[string]string) error {
 			}
 			exited := c.State == runtimeapi.ContainerState_CONTAINER_EXITED // the runtime reports reasons of running containers, too
 			if reason := is.GetStatus().GetReason(); err == nil && exited && !strings.Contains(got[name], reason) {
-				err = fmt.Errorf("%s: %q, the runtime says %q", name, got[name], reason)
+				err = fmt.Errorf("%s: %q, the runtime reports %q", name, got[name], reason)
 			}
 		}
 	}
@@ -103,7 +103,7 @@ func asTheRuntime(s *scene, got map[string]string) error {
 func TestOOMKilled(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
 		showOverLimit(t, s, s.pods)
-		require.Empty(t, s.logLines(t, "SystemOOM"), "the node has memory left")
+		require.Empty(t, s.logLines(t, "SystemOOM"), "no OOM event of the node")
 	})
 }
 

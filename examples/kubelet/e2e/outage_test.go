@@ -46,7 +46,7 @@ func TestRuntimeOutage(t *testing.T) {
 		before := s.see(t)
 
 		s.runtime.Pause(t)
-		hold(t, 10*time.Second, "nobody is reported dead", func() error {
+		hold(t, 10*time.Second, "no pod is reported as dead", func() error {
 			return errors.Join(s.untouched(steady, "steady"), s.untouched(other, "networked"))
 		})
 		s.runtime.Resume(t)
@@ -57,18 +57,18 @@ func TestRuntimeOutage(t *testing.T) {
 		s.place(t, "added.yaml", newPod("added", testprog(s.images.Testprog, "run")))
 		s.unplace(t, "removed.yaml")
 		s.place(t, "edited.yaml", newPod("edited", testprog(s.images.Testprog2, "run")))
-		hold(t, 3*time.Second, "nobody is reported dead", func() error {
+		hold(t, 3*time.Second, "no pod is reported as dead", func() error {
 			return errors.Join(s.untouched(steady, "steady"), s.untouched(other, "networked"), s.unhealthy("[-]runtime"))
 		})
 		s.runtime.Start(t)
 
 		wait(t, 20*time.Second, "healthz recovers", s.healthy)
 		s.running(t, "added")
-		wait(t, 20*time.Second, "removed goes", func() error { return s.gone("removed", string(removed.UID)) })
-		wait(t, 20*time.Second, "edited is replaced", func() error {
+		wait(t, 20*time.Second, "pod removed has no remains", func() error { return s.gone("removed", string(removed.UID)) })
+		wait(t, 20*time.Second, "pod edited is replaced", func() error {
 			p, err := s.pod("edited")
 			if err == nil && p.UID == edited.UID {
-				err = errors.New("still the old one")
+				err = errors.New("pod edited has its old UID")
 			}
 			return errors.Join(err, s.isRunning("edited"))
 		})

@@ -127,7 +127,7 @@ func (s *scene) tells(t testing.TB, pod, reason string, texts ...string) {
 	t.Helper()
 	wait(t, soonEnough, pod+" has an event "+reason, func() error {
 		if len(s.events(t, pod, reason, texts...)) == 0 {
-			return fmt.Errorf("no event with %q, of all %q", texts, s.events(t, pod, reason))
+			return fmt.Errorf("no event with %q among %q", texts, s.events(t, pod, reason))
 		}
 		return nil
 	})

@@ -68,14 +68,14 @@ func TestFloodingProbe(t *testing.T) {
 		s.place(t, "flood.yaml", mount(newPod("flood", c), folder))
 		s.tells(t, "flood", "Unhealthy", "Readiness probe failed", "containers{main}")
 		s.becomesUnready(t, "flood", "main")
-		wait(t, soonEnough, "it was tried again", func() error {
+		wait(t, soonEnough, "the probe has run 8 times", func() error {
 			data, err := os.ReadFile(filepath.Join(folder, "floods"))
 			if n := strings.Count(string(data), "x\n"); err == nil && n < 8 {
-				err = fmt.Errorf("%d times", n)
+				err = fmt.Errorf("%d runs", n)
 			}
 			return err
 		})
-		hold(t, 2*time.Second, "they do not pile up", func() error {
+		hold(t, 2*time.Second, "probe processes do not accumulate", func() error {
 			// One, and earlier ones that are being killed: on a loaded machine that takes more than
 			// a period.
 			if found := processes(flood); len(found) > 4 {
@@ -85,7 +85,7 @@ func TestFloodingProbe(t *testing.T) {
 		})
 		require.NoError(t, os.WriteFile(filepath.Join(folder, "enough"), nil, 0o644))
 		s.becomesReady(t, "flood")
-		wait(t, soonEnough, "its commands are gone", func() error {
+		wait(t, soonEnough, "all probe processes are killed", func() error {
 			if left := processes(flood); len(left) > 0 {
 				return fmt.Errorf("%v", left)
 			}

@@ -16,28 +16,28 @@ import (
 func TestMountPropagation(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
 		shared := filepath.Join(s.root, "plugins", "driver")
-		see := func(name, script string, how v1.MountPropagationMode) {
+		start := func(name, script string, how v1.MountPropagationMode) {
 			pod := newPod(name, shell("main", s.images.Busybox, script))
 			mounted(pod, "v", "/v", v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: shared, Type: new(v1.HostPathDirectoryOrCreate)}},
 				func(m *v1.VolumeMount) { m.MountPropagation = &how })
 			pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{Privileged: new(how == v1.MountPropagationBidirectional)}
 			s.place(t, name+".yaml", pod)
 		}
-		tell := func(name string) string {
+		waitForMounts := func(name string) string {
 			return "for m in first second; do until [ -e /v/$m/found ]; do sleep 0.1; done; touch /v/" + name + "-$m; done" + untilTerm
 		}
-		see("told", tell("told"), v1.MountPropagationHostToContainer)
-		see("deaf", tell("deaf"), v1.MountPropagationNone)
-		s.running(t, "told")
-		s.running(t, "deaf")
+		start("receiver", waitForMounts("receiver"), v1.MountPropagationHostToContainer)
+		start("isolated", waitForMounts("isolated"), v1.MountPropagationNone)
+		s.running(t, "receiver")
+		s.running(t, "isolated")
 		for _, sub := range []string{"first", "second"} {
-			see(sub, "mkdir /v/"+sub+" && mount -t tmpfs "+sub+" /v/"+sub+" && touch /v/"+sub+"/found"+untilTerm, v1.MountPropagationBidirectional)
-			wait(t, time.Minute, "the mount is seen on the host", func() error { return fileHas(filepath.Join(shared, sub, "found"), "") })
-			wait(t, time.Minute, "the mount is seen by who is told", func() error { return fileHas(filepath.Join(shared, "told-"+sub), "") })
+			start(sub, "mkdir /v/"+sub+" && mount -t tmpfs "+sub+" /v/"+sub+" && touch /v/"+sub+"/found"+untilTerm, v1.MountPropagationBidirectional)
+			wait(t, time.Minute, "the mount appears on the host", func() error { return fileHas(filepath.Join(shared, sub, "found"), "") })
+			wait(t, time.Minute, "the mount appears in the receiver", func() error { return fileHas(filepath.Join(shared, "receiver-"+sub), "") })
 			s.kill(t)
 			s.start(t)
 		}
-		require.NoFileExists(t, filepath.Join(shared, "deaf-first"))
+		require.NoFileExists(t, filepath.Join(shared, "isolated-first"))
 		points, err := mounts.TableBelow(shared)
 		require.NoError(t, err)
 		require.Len(t, points, 2)

@@ -59,14 +59,14 @@ func TestReadOnlyRoot(t *testing.T) {
 		end := s.makeReadOnly(t)
 		s.unplace(t, "removed.yaml")
 		s.place(t, "added.yaml", newPod("added", testprog(s.images.Testprog, "run")))
-		wait(t, soonEnough, "healthz says so", func() error { return s.unhealthy("root folder "+s.root, "read-only") })
-		wait(t, soonEnough, "removed stops", func() error {
+		wait(t, soonEnough, "healthz reports the read-only root folder", func() error { return s.unhealthy("root folder "+s.root, "read-only") })
+		wait(t, soonEnough, "pod removed stops", func() error {
 			if w := s.see(t).of("removed"); len(w.running()) > 0 {
 				return fmt.Errorf("%s", w)
 			}
 			return nil
 		})
-		wait(t, soonEnough, "added says why it does not run", func() error {
+		wait(t, soonEnough, "statusz reports the error of pod added", func() error {
 			r, err := s.statusz()
 			for _, p := range r.Pods {
 				if strings.HasPrefix(p.Name, "added-") && strings.Contains(p.LastError, "read-only") {
@@ -81,13 +81,13 @@ func TestReadOnlyRoot(t *testing.T) {
 		select {
 		case <-s.proc.done:
 		case <-time.After(soonEnough):
-			t.Fatal("it runs on a root folder that it cannot lock")
+			t.Fatal("the kubelet runs with a root folder that it cannot lock")
 		}
 		require.NotEmpty(t, s.logLines(t, "level=ERROR", "root folder", "read-only"))
 		end()
 		s.start(t)
 		s.running(t, "added")
-		wait(t, soonEnough, "removed goes", func() error { return s.gone("removed", string(removed.UID)) })
+		wait(t, soonEnough, "pod removed has no remains", func() error { return s.gone("removed", string(removed.UID)) })
 		wait(t, soonEnough, "healthz recovers", s.healthy)
 		untouched()
 		require.NoError(t, s.untouched(before, "volume"))

@@ -29,7 +29,7 @@ func TestRemove(t *testing.T) {
 		s.unplace(t, "polite.yaml")
 		code, _ := s.watchEnd(t, c.ContainerID)
 		require.EqualValues(t, 7, code)
-		wait(t, 10*time.Second, "polite goes", func() error { return s.gone("polite", string(obeys.UID)) })
+		wait(t, 10*time.Second, "polite is removed", func() error { return s.gone("polite", string(obeys.UID)) })
 
 		_, c, err = s.container("stubborn", "main")
 		require.NoError(t, err)
@@ -38,8 +38,8 @@ func TestRemove(t *testing.T) {
 		code, finished := s.watchEnd(t, c.ContainerID)
 		require.EqualValues(t, 137, code)
 		require.GreaterOrEqual(t, finished.Sub(begin), 2*time.Second)
-		require.Less(t, finished.Sub(begin), 30*time.Second, "not the 30 s of a pod that does not say")
-		wait(t, 20*time.Second, "stubborn goes", func() error { return s.gone("stubborn", string(stubborn.UID)) })
+		require.Less(t, finished.Sub(begin), 30*time.Second, "below the default grace period of 30 s")
+		wait(t, 20*time.Second, "stubborn is removed", func() error { return s.gone("stubborn", string(stubborn.UID)) })
 	})
 }
 
@@ -61,7 +61,7 @@ func (s *scene) watchEnd(t testing.TB, id string) (code int32, finished time.Tim
 	for {
 		resp, err := s.cri.ContainerStatus(ctx, bareID(id), false)
 		if cri.IsNotFound(err) {
-			require.NoError(t, err, "the container was removed before its end was seen")
+			require.NoError(t, err, "the container was removed before its exit was observed")
 		}
 		require.NoError(t, err)
 		if resp.Status.FinishedAt != 0 {

@@ -84,7 +84,7 @@ func (s *scene) leaveNothing(t testing.TB) {
 		s.start(t)
 	}
 	s.stuck.Skip(s.log(t))
-	s.waitUnstuck(t, time.Minute, "everything of the pods goes", func() error {
+	s.waitUnstuck(t, time.Minute, "the pods have no remains", func() error {
 		return errors.Join(s.empty(), emptyFolder(s.root+"/pods"), emptyFolder(s.logs), s.noLinks(""), s.noCgroups())
 	})
 	s.kill(t)
@@ -273,7 +273,7 @@ func (s *scene) gone(name string, uids ...string) error {
 	for _, uid := range uids {
 		for _, path := range []string{s.root + "/pods/" + uid, pods.LogDir(s.logs, "default", name+"-"+s.node, "") + uid} {
 			if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-				errs = append(errs, fmt.Errorf("%s is left", path))
+				errs = append(errs, fmt.Errorf("leftover %s", path))
 			}
 		}
 	}

@@ -53,7 +53,7 @@ func locked(t *testing.T, s *scene, l *logindtest.Logind) (released <-chan struc
 	select {
 	case lock = <-l.Locks:
 	case <-time.After(time.Minute):
-		t.Fatal("the kubelet has taken no lock")
+		t.Fatal("the kubelet took no lock")
 	}
 	wait(t, time.Minute, "the kubelet has the lock", func() error { return s.holds(lock.W) })
 	require.NoError(t, lock.W.Close())
@@ -79,7 +79,7 @@ func (s *scene) holds(pipe *os.File) error {
 			return nil
 		}
 	}
-	return errors.Join(err, fmt.Errorf("%s is none of %d", want, len(all)))
+	return errors.Join(err, fmt.Errorf("%s is not among the kubelet's %d open files", want, len(all)))
 }
 
 func until(t *testing.T, what string, done <-chan struct{}) {
@@ -114,17 +114,17 @@ func TestNodeGoesDown(t *testing.T) {
 		l.Say(t, true)
 		wait(t, time.Minute, "the shutdown has begun", func() error { return fileHas(s.output, "the node is shutting down") })
 		s.place(t, "late.yaml", newPod("late", shell("main", s.images.Busybox, untilTerm)))
-		until(t, "the lock was not let go", released)
+		until(t, "the lock was not released", released)
 		var before time.Time
 		for _, name := range names {
 			require.NoError(t, s.terminated(name))
 			_, c, err := s.container(name, "main")
 			require.NoError(t, err)
 			ended := c.State.Terminated.FinishedAt.Time
-			require.True(t, ended.After(before), "%s at %s, the one before at %s", name, ended, before)
+			require.True(t, ended.After(before), "%s ended at %s, the previous pod at %s", name, ended, before)
 			before = ended
 		}
-		wait(t, time.Minute, "a new pod is refused", func() error {
+		wait(t, time.Minute, "a new pod is rejected", func() error {
 			p, err := s.pod("late")
 			if err == nil && (p.Status.Phase != v1.PodFailed || p.Status.Reason != "NodeShutdown") {
 				err = errors.New(brief(p))

@@ -29,16 +29,16 @@ func TestTerminate(t *testing.T) {
 		for _, name := range names {
 			s.running(t, name)
 		}
-		wait(t, 20*time.Second, "once ends", func() error { return s.hasEnded("once", v1.PodFailed) })
+		wait(t, 20*time.Second, "once fails", func() error { return s.hasEnded("once", v1.PodFailed) })
 		before := s.see(t)
 
 		require.Zero(t, s.terminate(t, 10*time.Second), "exit code")
-		require.Equal(t, before.ids(), s.see(t).ids(), "pods without an agent")
+		require.Equal(t, before.ids(), s.see(t).ids(), "the containers without a kubelet")
 		s.start(t)
 		for _, name := range names {
 			s.running(t, name)
 		}
-		hold(t, 2*time.Second, "nothing restarts", func() error { return same(before, s) })
+		hold(t, 2*time.Second, "no container restarts", func() error { return same(before, s) })
 		require.NoError(t, s.hasEnded("once", v1.PodFailed))
 
 		// SIGTERM again, during a start.
@@ -47,7 +47,7 @@ func TestTerminate(t *testing.T) {
 		s.unplace(t, "leaves.yaml")
 		s.start(t)
 		s.running(t, "late")
-		wait(t, 20*time.Second, "leaves goes", func() error { return s.gone("leaves") })
+		wait(t, 20*time.Second, "leaves is removed", func() error { return s.gone("leaves") })
 		require.NoError(t, s.hasEnded("once", v1.PodFailed))
 		after := s.see(t).ids()
 		for key, id := range before.ids() {

@@ -72,7 +72,7 @@ func TestTraces(t *testing.T) {
 			pod.Spec.Containers[0].ImagePullPolicy = v1.PullAlways
 			s.place(t, "p.yaml", pod)
 			s.running(t, "p")
-			require.Zero(t, s.terminate(t, 30*time.Second), "which sends the last spans")
+			require.Zero(t, s.terminate(t, 30*time.Second), "exit code; the stop flushes the last spans")
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			for _, call := range []string{"RunPodSandbox", "CreateContainer", "StartContainer"} {

@@ -80,7 +80,7 @@ func (u *upstream) end(t *testing.T, signal syscall.Signal) {
 		return
 	}
 	if err := u.proc.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		t.Errorf("end the upstream kubelet: %v", err)
+		t.Errorf("stop the upstream kubelet: %v", err)
 	}
 	<-u.proc.done
 	u.proc = nil
@@ -99,7 +99,7 @@ func (u *upstream) undo(t *testing.T) {
 func removeCgroups(t *testing.T, roots []string) {
 	t.Helper()
 	for _, root := range roots {
-		wait(t, 10*time.Second, root+" goes", func() error {
+		wait(t, 10*time.Second, root+" is removed", func() error {
 			var dirs []string
 			err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 				if err == nil && d.IsDir() {
@@ -120,7 +120,7 @@ func besideUpstream(t *testing.T, test func(t *testing.T, s *scene, u *upstream)
 	t.Helper()
 	bin := os.Getenv(upstreamVariable)
 	if bin == "" {
-		t.Skipf("%s names no upstream kubelet", upstreamVariable)
+		t.Skipf("%s is not set to an upstream kubelet", upstreamVariable)
 	}
 	images := tb.Images(t)
 	for _, rt := range tb.Runtimes(t) {

@@ -38,7 +38,7 @@ func usageOf(t *testing.T, config string, cgroups bool) {
 		for _, name := range []string{"busy", "large", "writer"} {
 			s.running(t, name)
 		}
-		wait(t, 30*time.Second, "the Summary says what is used", func() error { return s.summaryIs(cgroups) })
+		wait(t, 30*time.Second, "the Summary has the expected usage", func() error { return s.summaryIs(cgroups) })
 		var few statsapi.Summary
 		require.NoError(t, s.getJSON("/stats/summary?only_cpu_and_memory=true", &few))
 		require.NotNil(t, few.Node.CPU)
@@ -86,7 +86,7 @@ func (s *scene) summaryIs(cgroups bool) error {
 		between("CPU of busy", busy.CPU.UsageNanoCores, 1e6, 400e6),
 		between("CPU of busy's container", busy.Containers[0].CPU.UsageNanoCores, 1e6, 400e6),
 		between("memory of busy", busy.Containers[0].Memory.WorkingSetBytes, 1, 10<<20),
-		between("what is left to busy", busy.Containers[0].Memory.AvailableBytes, 50<<20, 64<<20),
+		between("available memory of busy", busy.Containers[0].Memory.AvailableBytes, 50<<20, 64<<20),
 		between("working set of large", large.Memory.WorkingSetBytes, 40<<20, 48<<20),
 		between("layer of writer", c.Rootfs.UsedBytes, 6<<20, 7<<20),
 		between("disk of writer's layer", c.Rootfs.CapacityBytes, 1<<30, 1<<60),
@@ -95,17 +95,17 @@ func (s *scene) summaryIs(cgroups bool) error {
 		between("ephemeral storage of writer", writer.EphemeralStorage.UsedBytes, 10<<20+450_000, 13<<20),
 		between("CPU of the node", n.CPU.UsageNanoCores, 1e6, 64e9),
 		between("working set of the node", n.Memory.WorkingSetBytes, 40<<20, 1<<45),
-		between("what is left to the node", n.Memory.AvailableBytes, 1<<20, 1<<45),
+		between("available memory of the node", n.Memory.AvailableBytes, 1<<20, 1<<45),
 		between("disk of the node", n.Fs.UsedBytes, 1<<20, 1<<60),
 		between("images", n.Runtime.ImageFs.UsedBytes, 1<<20, 1<<60),
 		between("processes of the node", new(uint64(*n.Rlimit.NumOfRunningProcesses)), 10, uint64(*n.Rlimit.MaxPID)),
 	}
 	if large.Network != nil {
-		errs = append(errs, errors.New("a pod on the node's network has one of its own"))
+		errs = append(errs, errors.New("network statistics of large, which is on the host network"))
 	}
 	if cgroups {
 		if len(n.SystemContainers) == 0 || n.SystemContainers[len(n.SystemContainers)-1].Name != statsapi.SystemContainerPods {
-			return errors.Join(append(errs, fmt.Errorf("no pods among %v", n.SystemContainers))...)
+			return errors.Join(append(errs, fmt.Errorf("no system container pods in %v", n.SystemContainers))...)
 		}
 		pods := n.SystemContainers[len(n.SystemContainers)-1]
 		if writer.Network == nil || writer.ProcessStats == nil {
@@ -135,7 +135,7 @@ func (s *scene) cpuIsTheRuntimes(t testing.TB) {
 				return p.Containers[0].CPU
 			}
 		}
-		t.Fatal("busy is not there")
+		t.Fatal("the Summary has no pod busy")
 		return nil
 	}
 	least := runtimes()
@@ -147,12 +147,12 @@ func (s *scene) cpuIsTheRuntimes(t testing.TB) {
 	require.Greater(t, *second.UsageCoreNanoSeconds, *first.UsageCoreNanoSeconds)
 	require.Less(t, float64(*second.UsageNanoCores), 400e6)
 	spent, passed := float64(*second.UsageCoreNanoSeconds-*first.UsageCoreNanoSeconds), second.Time.Sub(first.Time.Time).Seconds()+1 // times have whole seconds
-	require.LessOrEqual(t, spent/passed, 330e6, "its quota, with what a period may be late")
+	require.LessOrEqual(t, spent/passed, 330e6, "CPU quota of busy with a tolerance for late periods")
 }
 
 func between(what string, n *uint64, least, most uint64) error {
 	if n == nil {
-		return fmt.Errorf("%s is not known", what)
+		return fmt.Errorf("%s is missing", what)
 	}
 	if *n < least || *n > most {
 		return fmt.Errorf("%s: %d is not between %d and %d", what, *n, least, most)

@@ -102,7 +102,7 @@ func (s *volumeScene) volume(pod, name string) (server.VolumeReport, error) {
 			}
 		}
 	}
-	return server.VolumeReport{}, fmt.Errorf("nothing about volume %s of %s", name, pod)
+	return server.VolumeReport{}, fmt.Errorf("no report of volume %s of pod %s", name, pod)
 }
 
 // fails waits until a volume has failed for the reason why.
@@ -119,9 +119,9 @@ func (s *volumeScene) fails(t *testing.T, pod, name, why string) {
 
 func (s *volumeScene) reportsFailedMount(t *testing.T, pod string) {
 	t.Helper()
-	wait(t, 10*time.Second, "event of "+pod, func() error {
+	wait(t, 10*time.Second, "event FailedMount of "+pod, func() error {
 		if len(s.logLines(t, "reason=FailedMount", pod+"-"+s.node, "manifest=")) == 0 {
-			return errors.New("none")
+			return errors.New("no such line in the log")
 		}
 		return nil
 	})
@@ -131,7 +131,7 @@ func (s *volumeScene) reportsFailedMount(t *testing.T, pod string) {
 // time.
 func (s *volumeScene) lateTry(t *testing.T, pod, name string) (next time.Time) {
 	t.Helper()
-	wait(t, 20*time.Second, "late try to mount "+name, func() error {
+	wait(t, 20*time.Second, "the next attempt to mount "+name+" is 10 s away", func() error {
 		v, err := s.volume(pod, name)
 		if err == nil && (v.NextTry == nil || time.Until(*v.NextTry) < 10*time.Second) {
 			return fmt.Errorf("have %+v", v)
@@ -150,7 +150,7 @@ func (s *volumeScene) startedBefore(t *testing.T, pod string, next time.Time) {
 	_, c, err := s.container(pod, "main")
 	require.NoError(t, err)
 	require.NotNil(t, c.State.Running)
-	require.True(t, c.State.Running.StartedAt.Time.Before(next), "started at %v, next try at %v", c.State.Running.StartedAt, next)
+	require.True(t, c.State.Running.StartedAt.Time.Before(next), "started at %v, next attempt at %v", c.State.Running.StartedAt, next)
 }
 
 // mounted adds a volume to a pod and mounts it in its first container.
@@ -281,7 +281,7 @@ func TestVolumes(t *testing.T) {
 		require.Equal(t, pod.Status.ContainerStatuses, s.running(t, "kinds").Status.ContainerStatuses)
 
 		s.unplace(t, "kinds.yaml")
-		wait(t, 20*time.Second, "the pod goes", func() error { return errors.Join(s.gone("kinds", string(pod.UID)), noMounts(s.root)) })
+		wait(t, 20*time.Second, "the pod is removed", func() error { return errors.Join(s.gone("kinds", string(pod.UID)), noMounts(s.root)) })
 		require.FileExists(t, filepath.Join(s.dir, "host-made", "x"))
 	})
 }
@@ -311,7 +311,7 @@ func TestVolumesOfMissingObjects(t *testing.T) {
 		s.fails(t, "missing", "v", `configmap "default/late" not found`)
 		s.fails(t, "fifo", "v", "fifo")
 		s.reportsFailedMount(t, "missing")
-		wait(t, 10*time.Second, "the environment is waited for", func() error {
+		wait(t, 10*time.Second, "environ waits for its config map", func() error {
 			p, c, err := s.container("environ", "main")
 			if err == nil && (c.State.Waiting == nil || c.State.Waiting.Reason != "CreateContainerConfigError") {
 				err = errors.New(brief(p))

@@ -50,8 +50,8 @@ func TestServingCertificate(t *testing.T) {
 	require.NoError(t, err)
 	apitest.Run(t, r.Run)
 	approved := func() bool { return n.approve(t, n.name, certv1.KubeletServingSignerName) == 1 }
-	eventually(t, "a request", approved)
-	eventually(t, "a certificate", func() bool { return r.Current() != nil })
+	eventually(t, "a request is approved", approved)
+	eventually(t, "the certificate is issued", func() bool { return r.Current() != nil })
 	authorities, err := certificates.NewAuthorities(n.CA, nil)
 	require.NoError(t, err)
 	for _, name := range []string{n.name, "127.0.0.1"} {
@@ -60,8 +60,8 @@ func TestServingCertificate(t *testing.T) {
 	}
 	addresses.Store(&[]v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "127.0.0.2"}})
 	r.Wake()
-	eventually(t, "a request for the new address", approved)
-	eventually(t, "its certificate", func() bool { return r.Current().Leaf.VerifyHostname("127.0.0.2") == nil })
+	eventually(t, "a request for the new address is approved", approved)
+	eventually(t, "the certificate for the new address is issued", func() bool { return r.Current().Leaf.VerifyHostname("127.0.0.2") == nil })
 }
 
 // A14: an agent with bootstrap credentials becomes a node, because the controller manager approves
@@ -93,7 +93,7 @@ func TestBootstrapOfNode(t *testing.T) {
 	})
 	require.NoError(t, err)
 	apitest.Run(t, r.Run)
-	eventually(t, "the next certificate", func() bool { return r.Current() != nil })
+	eventually(t, "the next certificate is issued", func() bool { return r.Current() != nil })
 	text, err := os.ReadFile(next.CurrentPath())
 	require.NoError(t, err)
 	block, rest := pem.Decode(text)

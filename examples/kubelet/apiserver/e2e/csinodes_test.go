@@ -60,7 +60,7 @@ func TestCSINodes(t *testing.T) {
 	// has waits until the CSINode has these drivers and the annotation matches.
 	has := func(want ...storagev1.CSINodeDriver) {
 		t.Helper()
-		eventually(t, "entries", func() bool {
+		eventually(t, "CSINode and annotation have the drivers", func() bool {
 			node, err := p.admin.Nodes().Get(t.Context(), n.name, metav1.GetOptions{})
 			if err != nil {
 				return false
@@ -76,7 +76,7 @@ func TestCSINodes(t *testing.T) {
 			return same && equality.Semantic.DeepEqual(shown().Spec.Drivers, want)
 		})
 	}
-	eventually(t, "made", func() bool { return shown().UID != "" })
+	eventually(t, "the CSINode exists", func() bool { return shown().UID != "" })
 	require.Equal(t, n.object.UID, shown().OwnerReferences[0].UID)
 
 	info := csi.NodeInfo{NodeID: "id-1", MaxVolumes: 7, Topology: map[string]string{"topology.d.example/zone": "a"}}
@@ -84,7 +84,7 @@ func TestCSINodes(t *testing.T) {
 		Allocatable: &storagev1.VolumeNodeResources{Count: new(int32(7))}}
 	registered.set(manager, "d.example", &info)
 	has(entry)
-	eventually(t, "in step", func() bool { return manager.Err() == nil })
+	eventually(t, "the manager has no error", func() bool { return manager.Err() == nil })
 
 	// A count is changed in place. For another ID the entry is removed first.
 	uid := shown().UID
@@ -100,10 +100,10 @@ func TestCSINodes(t *testing.T) {
 	registered.set(manager, "e.example", &csi.NodeInfo{NodeID: "e"})
 	other := storagev1.CSINodeDriver{Name: "e.example", NodeID: "e"}
 	has(entry, other)
-	eventually(t, "refused", func() bool { return apierrors.IsForbidden(manager.Err()) })
+	eventually(t, "the server refuses the labels", func() bool { return apierrors.IsForbidden(manager.Err()) })
 	require.ErrorContains(t, manager.Err(), "CSI driver bad.example")
 	registered.set(manager, "bad.example", nil)
 	registered.set(manager, "d.example", nil)
 	has(other)
-	eventually(t, "in step", func() bool { return manager.Err() == nil })
+	eventually(t, "the manager has no error", func() bool { return manager.Err() == nil })
 }

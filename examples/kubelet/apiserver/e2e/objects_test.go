@@ -42,7 +42,7 @@ func TestReferencedObjects(t *testing.T) {
 	made(t, maps, &v1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"key": "1"}})
 	made(t, secrets, &v1.Secret{ObjectMeta: meta})
 	_, err := r.ConfigMap(t.Context(), "default", name)
-	require.ErrorContains(t, err, "forbidden", "no pod refers to it yet")
+	require.ErrorContains(t, err, "forbidden", "no pod references the config map yet")
 	require.False(t, volumeobjects.IsNotFound(err))
 
 	pod := n.pod(name)
@@ -57,9 +57,9 @@ func TestReferencedObjects(t *testing.T) {
 			return err == nil && m.Data["key"] == value
 		}
 	}
-	eventually(t, "the config map", shows("1"))
+	eventually(t, "the config map is readable", shows("1"))
 	patch(t, maps, name, map[string]any{"data": map[string]string{"key": "2"}, "immutable": true})
-	eventually(t, "the change", shows("2"))
+	eventually(t, "the change is visible", shows("2"))
 	_, err = r.Secret(t.Context(), "default", name+"-none")
 	require.True(t, volumeobjects.IsNotFound(err), "%v", err)
 	_, err = r.Secret(t.Context(), "default", name)
@@ -80,16 +80,16 @@ func TestTokens(t *testing.T) {
 		Namespace: "default", ServiceAccount: "default", Audiences: []string{"vault"}, ExpirationSeconds: seconds, PodName: pod.Name, PodUID: pod.UID,
 	}
 	var token volumeobjects.Token
-	eventually(t, "a token", func() (ok bool) {
+	eventually(t, "a token is issued", func() (ok bool) {
 		var err error
 		token, err = r.Token(t.Context(), request)
 		return err == nil
 	})
 	require.NotEmpty(t, token.Value)
 	require.InDelta(t, 700, token.Expires.Sub(token.Issued).Seconds(), 30)
-	request.Audiences = []string{"somebody-else"}
+	request.Audiences = []string{"other-audience"}
 	_, err := r.Token(t.Context(), request)
-	require.ErrorContains(t, err, "somebody-else")
+	require.ErrorContains(t, err, "other-audience")
 	account, err := r.Accounts().ServiceAccount(t.Context(), "default", "default")
 	require.NoError(t, err)
 	require.NotEmpty(t, account.UID)
@@ -109,19 +109,19 @@ func TestClusterObjects(t *testing.T) {
 	require.NotEmpty(t, services[0].Spec.Ports)
 
 	made(t, n.admin.RuntimeClasses(), &nodev1.RuntimeClass{ObjectMeta: meta, Handler: "runsc"})
-	eventually(t, "the runtime class", func() bool {
+	eventually(t, "the runtime class is readable", func() bool {
 		handler, err := r.RuntimeHandler(ctx, &v1.Pod{Spec: v1.PodSpec{RuntimeClassName: &name}})
 		return err == nil && handler == "runsc"
 	})
 	made(t, n.admin.CSIDrivers(), &storagev1.CSIDriver{ObjectMeta: meta})
-	eventually(t, "the driver", func() bool {
+	eventually(t, "the CSI driver is readable", func() bool {
 		driver, err := r.CSIDriver(name)
 		return err == nil && driver != nil
 	})
 	made(t, n.admin.TrustBundlesV1beta1(), &certv1beta1.ClusterTrustBundle{
 		ObjectMeta: meta, Spec: certv1beta1.ClusterTrustBundleSpec{TrustBundle: string(apitest.NewAuthority(t).PEM)},
 	})
-	eventually(t, "the trust bundle", func() bool {
+	eventually(t, "the trust bundle is readable", func() bool {
 		text, err := r.TrustBundle(ctx, name)
 		return err == nil && text != ""
 	})
@@ -149,7 +149,7 @@ func (n *node) claim(t testing.TB, r *objects.Objects) {
 		claim, err := r.PersistentVolumeClaim(ctx, "default", name)
 		return err == nil && claim.Status.Phase == v1.ClaimBound
 	})
-	eventually(t, "the volume", func() bool {
+	eventually(t, "the volume is bound to the claim", func() bool {
 		volume, err := r.PersistentVolume(ctx, name)
 		return err == nil && volume.Spec.ClaimRef != nil && volume.Spec.ClaimRef.UID != ""
 	})

@@ -50,7 +50,7 @@ func (n *node) harness(t testing.TB, sink status.Sink, bound bool) statustest.Ha
 			// The QoS class of the suite's statuses, which never changes.
 			like.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1m")}
 			if !bound {
-				like.Spec.NodeName, like.Spec.SchedulerName = "", "nobody"
+				like.Spec.NodeName, like.Spec.SchedulerName = "", "no-scheduler"
 			}
 			created := n.create(t, like)
 			created.Status = pod.Status
@@ -61,7 +61,7 @@ func (n *node) harness(t testing.TB, sink status.Sink, bound bool) statustest.Ha
 			pod := n.find(t, namespace, name)
 			change(&pod.Status)
 			if bound && pod.Status.NominatedNodeName != "" {
-				t.Skip("the server nominates no node for a pod that is bound")
+				t.Skip("the server rejects a nominated node of a bound pod")
 			}
 			n.setStatus(t, pod)
 		},
@@ -80,7 +80,7 @@ func TestEvents(t *testing.T) {
 	for range 3 {
 		r.Event(ref, v1.EventTypeWarning, "BackOff", "Back-off restarting failed container")
 	}
-	eventually(t, "three times one event", func() bool {
+	eventually(t, "one event with count 3", func() bool {
 		list, err := n.admin.Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod.Name})
 		require.NoError(t, err)
 		return slices.ContainsFunc(list.Items, func(e v1.Event) bool {
@@ -113,13 +113,13 @@ func TestMirrors(t *testing.T) {
 	m.Sync(static, nil)
 	known.Store(n.object)
 	m.Wake()
-	eventually(t, "the mirror", func() bool { return hash() == "hash-1" })
+	eventually(t, "the mirror is created", func() bool { return hash() == "hash-1" })
 	merger, err := podsource.NewMerger(podsource.MergerConfig{})
 	require.NoError(t, err)
 	source, err := pods.NewSource(pods.SourceConfig{Client: n.Client, NodeName: n.name, Merger: merger})
 	require.NoError(t, err)
 	apitest.Run(t, func(ctx context.Context) error { return source.Run(ctx, func(syncloop.Event) {}) })
-	eventually(t, "the source shows it, and nothing of other nodes", func() bool {
+	eventually(t, "the source has the mirror and no pod of another node", func() bool {
 		set, _ := merger.Pods(pods.SourceName)
 		return len(set) == 1 && set[0].Name == static.Name
 	})
@@ -127,8 +127,8 @@ func TestMirrors(t *testing.T) {
 	changed := static.DeepCopy()
 	changed.UID, changed.Annotations["kubernetes.io/config.hash"] = "hash-2", "hash-2"
 	m.Sync(changed, n.find(t, "default", static.Name))
-	eventually(t, "another one", func() bool { return hash() == "hash-2" })
+	eventually(t, "the mirror of the changed pod is created", func() bool { return hash() == "hash-2" })
 	cleanup := &syncloop.Cleanup{LeftoverMirrors: []*v1.Pod{n.find(t, "default", static.Name)}}
 	require.NoError(t, m.Cleaner().Clean(t.Context(), cleanup))
-	eventually(t, "it is gone", func() bool { return n.find(t, "default", static.Name) == nil })
+	eventually(t, "the mirror is deleted", func() bool { return n.find(t, "default", static.Name) == nil })
 }

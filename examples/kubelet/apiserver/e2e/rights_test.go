@@ -102,7 +102,7 @@ func TestNodeServerAsksForRights(t *testing.T) {
 	defer server.Close()
 
 	user := func(name, group string) *http.Client { return clientOf(t, n.UserKubeconfig(t, name, group, time.Hour)) }
-	nobody, admin, pods, proxy := clientOf(t, ""), user("boss", "system:masters"), user("pods-"+unique, ""), user("proxy-"+unique, "")
+	anonymous, admin, pods, proxy := clientOf(t, ""), user("boss", "system:masters"), user("pods-"+unique, ""), user("proxy-"+unique, "")
 
 	status := func(c *http.Client, method, path, token string) int {
 		r, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, nil)
@@ -116,8 +116,8 @@ func TestNodeServerAsksForRights(t *testing.T) {
 		return resp.StatusCode
 	}
 	// The API server's authorizer may lag behind the grants.
-	eventually(t, "rights", func() bool {
-		return status(nobody, "GET", "/metrics", good) == 200 && status(pods, "GET", "/pods", "") == 200 && status(proxy, "GET", "/containerLogs/a/b/c", "") == 200
+	eventually(t, "the grants are effective", func() bool {
+		return status(anonymous, "GET", "/metrics", good) == 200 && status(pods, "GET", "/pods", "") == 200 && status(proxy, "GET", "/containerLogs/a/b/c", "") == 200
 	})
 	for _, x := range []struct {
 		who                 string
@@ -125,10 +125,10 @@ func TestNodeServerAsksForRights(t *testing.T) {
 		method, path, token string
 		want                int
 	}{
-		{"nobody", nobody, "GET", "/pods", "", 401},
-		{"a token cut short", nobody, "GET", "/metrics", good[:len(good)-4], 401},
-		{"metrics", nobody, "GET", "/metrics/cadvisor", good, 200},
-		{"metrics", nobody, "GET", "/exec/a/b/c", good, 403},
+		{"anonymous", anonymous, "GET", "/pods", "", 401},
+		{"truncated token", anonymous, "GET", "/metrics", good[:len(good)-4], 401},
+		{"metrics", anonymous, "GET", "/metrics/cadvisor", good, 200},
+		{"metrics", anonymous, "GET", "/exec/a/b/c", good, 403},
 		{"pods", pods, "GET", "/runningpods/", "", 200},
 		{"proxy", proxy, "GET", "/pods", "", 200},
 		{"proxy", proxy, "GET", "/exec/a/b/c", "", 200},

@@ -25,7 +25,7 @@ import (
 	"github.com/podwright/podwright/cri/streams"
 )
 
-var sessionsFor = flag.Duration("sessions", 10*time.Second, "how long many sessions at a time go on")
+var sessionsFor = flag.Duration("sessions", 10*time.Second, "duration of the sessions of TestManySessions")
 
 // direct is a client of the kubelet's port.
 type direct struct {
@@ -120,7 +120,7 @@ func (d *direct) held() held {
 func (d *direct) back(before held) {
 	d.t.Helper()
 	var now held
-	d.n.until(d.t, "the agent holds what it held before", func() error {
+	d.n.until(d.t, "the agent's usage is as before, within tolerances", func() error {
 		d.http.CloseIdleConnections()
 		if now = d.held(); now.goroutines > before.goroutines+10 || now.descriptors > before.descriptors+10 || now.heap > before.heap+(8<<20) {
 			return fmt.Errorf("%s; before: %s", now, before)
@@ -177,7 +177,7 @@ func TestManySessions(t *testing.T) {
 				k, err := d.follow(ctx)
 				lines.Add(int64(k))
 				if err == nil && k == 0 {
-					err = errors.New("a follower has seen nothing")
+					err = errors.New("a follower received no line")
 				}
 				failed <- err
 			})
@@ -202,7 +202,7 @@ func TestManySessions(t *testing.T) {
 		<-end
 		n.until(t, "a session has ended", func() error {
 			if echoes.Load() == 0 {
-				return errors.New("none has")
+				return errors.New("no session has ended")
 			}
 			return nil
 		})
@@ -212,7 +212,7 @@ func TestManySessions(t *testing.T) {
 		for err := range failed {
 			require.NoError(t, err)
 		}
-		t.Logf("%d lines, %d sessions of exec; a pod runs %s after its apply, %s during all this", lines.Load(), echoes.Load(), quiet, busy)
+		t.Logf("%d lines, %d exec sessions; a pod runs %s after its apply, %s during the sessions", lines.Load(), echoes.Load(), quiet, busy)
 		d.back(before)
 	})
 }
@@ -266,7 +266,7 @@ func (d *direct) echo(ctx context.Context) error {
 			got, err = back.ReadString('\n')
 		}
 		if err == nil && got != text {
-			err = fmt.Errorf("%q came back as %q", text, got)
+			err = fmt.Errorf("sent %q, received %q", text, got)
 		}
 		if err != nil {
 			return errors.Join(err, write.Close(), <-ended)
@@ -357,7 +357,7 @@ func TestHostileSessions(t *testing.T) {
 		// Too many sessions.
 		bound, opened := "", 0
 		for bound == "" {
-			require.Less(t, opened, 1100, "there is no bound")
+			require.Less(t, opened, 1100, "the number of sessions is not limited")
 			response, err := d.open(ctx, d.log("a", "quiet", "follow=true"))
 			require.NoError(t, err)
 			defer response.Body.Close()

@@ -34,7 +34,7 @@ func (n *node) sinceWhen(t *testing.T) {
 	all := n.do(t, "logs", "a", "-c", "c", "--since=1h")
 	require.Equal(t, "first\nsecond\n", firstLines(all, 2))
 	require.NotContains(t, n.do(t, "logs", "a", "-c", "c", "--since=1s"), "first")
-	n.until(t, "some seconds of the log", func() error {
+	n.until(t, "the log has 20 lines", func() error {
 		if lines := strings.Count(n.do(t, "logs", "a", "-c", "c"), "\n"); lines < 20 {
 			return fmt.Errorf("%d lines", lines)
 		}
@@ -182,7 +182,7 @@ func (n *node) copiesMuch(t *testing.T) {
 	require.Contains(t, n.do(t, "exec", "a", "-c", "c", "--", "sha256sum", "/tmp/much"), want)
 	begun = time.Now()
 	n.do(t, "cp", "a:/tmp/much", file+"-back", "-c", "c")
-	t.Logf("20 MB: there %.1f s, back %.1f s", there.Seconds(), time.Since(begun).Seconds())
+	t.Logf("20 MB: to the container %.1f s, back %.1f s", there.Seconds(), time.Since(begun).Seconds())
 	n.do(t, "exec", "a", "-c", "c", "--", "rm", "/tmp/much")
 	back, err := os.Open(file + "-back")
 	require.NoError(t, err)
@@ -229,7 +229,7 @@ func (n *node) forwardsMuch(t *testing.T) {
 	}
 	for _, port := range []int{closed, closed} {
 		_, err := get(port, "")
-		require.Error(t, err, "nobody listens there")
+		require.Error(t, err, "no program listens on the port")
 	}
 	var all sync.WaitGroup
 	sums := make([]error, 50)

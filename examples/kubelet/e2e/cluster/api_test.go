@@ -45,7 +45,7 @@ func TestKubeletAPI(t *testing.T) {
 		after := n.ids(t)
 		for name, id := range before {
 			if strings.HasPrefix(name, "a/") {
-				require.Equal(t, id, after[name], "%s runs on", name)
+				require.Equal(t, id, after[name], "%s continues", name)
 			}
 		}
 	}, configDir(t, "containerLogMaxSize: 1Mi\ncontainerLogMonitorInterval: 3s\n"))
@@ -56,7 +56,7 @@ func (n *node) logs(t *testing.T) {
 	require.Len(t, strings.Split(strings.TrimSpace(n.do(t, "logs", "a", "-c", "c", "--tail=3")), "\n"), 3)
 	require.Regexp(t, `^\d{4}-\d\d-\d\dT\S+ line \d+`, n.do(t, "logs", "a", "-c", "c", "--tail=1", "--timestamps"))
 	require.Len(t, n.do(t, "logs", "a", "-c", "c", "--limit-bytes=5"), 5)
-	n.until(t, "the log of the instance before", func() error {
+	n.until(t, "log of the previous instance", func() error {
 		out, err := n.run(nil, "logs", "crash", "--previous")
 		if err == nil && out != "it failed\n" {
 			err = errors.New(out)
@@ -167,7 +167,7 @@ subjects: [{kind: ServiceAccount, name: scraper, namespace: NS}]
 		response, err := client.Do(request)
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
-		require.Equal(t, c.code, response.StatusCode, "%q asks for %s", c.who, c.path)
+		require.Equal(t, c.code, response.StatusCode, "credentials %q, path %s", c.who, c.path)
 	}
 }
 

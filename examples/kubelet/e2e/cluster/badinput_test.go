@@ -41,13 +41,13 @@ func noContainers(t *testing.T, n *node) {
 	n.refused(t, empty, "spec.containers: Required value")
 	file := filepath.Join(n.manifests, "empty.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(empty), 0o600))
-	n.until(t, "the agent says so", func() error {
+	n.until(t, "the agent logs the invalid field", func() error {
 		for line := range strings.Lines(read(t, n.output)) {
 			if strings.Contains(line, "empty.yaml") && strings.Contains(line, "spec.containers") {
 				return nil
 			}
 		}
-		return errors.New("it does not")
+		return errors.New("no such line in the log")
 	})
 	require.NoError(t, os.Remove(file))
 }
@@ -74,7 +74,7 @@ func longNames(t *testing.T, n *node) {
 	}
 	n.ready(t, fits)
 	require.Equal(t, fits[:63]+"\n", n.exec(t, fits+"/"+strings.Repeat("c", 63), "hostname"))
-	n.until(t, "the other one says why not", func() error {
+	n.until(t, "an event reports the long name", func() error {
 		if got := n.do(t, "describe", "pod", tooLong); !strings.Contains(got, "FailedCreatePodSandBox") || !strings.Contains(got, "file name too long") {
 			return errors.New(got)
 		}
@@ -119,7 +119,7 @@ func nodeDeleted(t *testing.T, n *node) {
 	n.fits(t, "node", n.name, "{.metadata.uid}", func(uid string) bool { return uid != "" && uid != was })
 	n.nodeReady(t)
 	require.Equal(t, "3 NoSchedule", n.get(t, "node", n.name, given))
-	n.until(t, "the lease is the new Node's", func() error {
+	n.until(t, "the new Node owns the lease", func() error {
 		return same(n.get(t, "node", n.name, "{.metadata.uid}"),
 			n.do(t, "get", "lease", n.name, "--namespace=kube-node-lease", "-o", "jsonpath={.metadata.ownerReferences[0].uid}"))
 	})

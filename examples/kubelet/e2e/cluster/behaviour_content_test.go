@@ -18,7 +18,7 @@ var environments = []behaviour{
 		spec: `{containers: [{command: [env], env: [{name: K, valueFrom: {configMapKeyRef: {name: env, key: k}}}, {name: NONE, valueFrom: {configMapKeyRef: {name: none, key: k, optional: true}}}], envFrom: [{prefix: P_, configMapRef: {name: env}}, {configMapRef: {name: none, optional: true}}]}]}`},
 	{name: "of a secret", before: "apiVersion: v1\nkind: Secret\nmetadata: {name: env, namespace: NS}\nstringData: {k: hidden}", phase: v1.PodSucceeded, logs: []string{`^K=hidden$`, `^k=hidden$`},
 		spec: `{containers: [{command: [env], env: [{name: K, valueFrom: {secretKeyRef: {name: env, key: k}}}], envFrom: [{secretRef: {name: env}}]}]}`},
-	{name: "key that is missing", before: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: less, namespace: NS}\ndata: {k: v}",
+	{name: "missing key", before: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: less, namespace: NS}\ndata: {k: v}",
 		spec:   `{containers: [{command: [env], env: [{name: K, valueFrom: {configMapKeyRef: {name: less, key: more}}}]}]}`,
 		fields: map[string]string{".status.phase": "Pending", ".status.containerStatuses[0].state.waiting.reason": "CreateContainerConfigError", ".status.containerStatuses[0].state.waiting.message": ".*couldn't find key more in ConfigMap .*/less"}},
 	{name: "of the pod", meta: `{labels: {l: lv}, annotations: {a: av}}`, phase: v1.PodSucceeded,
@@ -67,7 +67,7 @@ var filesOfPods = []behaviour{
 	{name: "optional and missing", phase: v1.PodSucceeded, logs: []string{`^0$`},
 		spec: `{volumes: [{name: a, configMap: {name: none, optional: true}}, {name: b, secret: {secretName: none, optional: true}}, {name: c, secret: {secretName: data, optional: true, items: [{key: three, path: x}]}}],
 			containers: [{command: [sh, -c, "ls /a /b /c | grep -vc : | tr -d ' ' | sed 's/^[12]$/0/'"], volumeMounts: [{name: a, mountPath: /a}, {name: b, mountPath: /b}, {name: c, mountPath: /c}]}]}`},
-	{name: "missing, then there", spec: `{volumes: [{name: v, configMap: {name: later}}], containers: [{command: [cat, /v/k], volumeMounts: [{name: v, mountPath: /v}]}]}`,
+	{name: "missing, then created", spec: `{volumes: [{name: v, configMap: {name: later}}], containers: [{command: [cat, /v/k], volumeMounts: [{name: v, mountPath: /v}]}]}`,
 		fields: map[string]string{".status.phase": "Pending", ".status.containerStatuses[0].state.waiting.reason": "ContainerCreating"},
 		then: func(t *testing.T, n *node, pod string) {
 			n.tells(t, pod, "FailedMount", `configmap "(.*/)?later" not found`)
@@ -80,7 +80,7 @@ var filesOfPods = []behaviour{
 		then: func(t *testing.T, n *node, pod string) {
 			n.do(t, "patch", "configmap", "moves", "-p", `{"data":{"k":"two"}}`)
 			n.do(t, "patch", "secret", "moves", "-p", `{"stringData":{"k":"three"}}`)
-			n.until(t, "the change is seen", func() error {
+			n.until(t, "the container sees the change", func() error {
 				if log, err := n.logOf(pod, "c"); err != nil || !strings.HasSuffix(log, "twothree\n") {
 					return errors.Join(err, errors.New(log[max(0, len(log)-40):]))
 				}
@@ -93,7 +93,7 @@ var filesOfPods = []behaviour{
 			containers: [{resources: {requests: {cpu: 250m}}, command: [sh, -c, "trap 'exit 0' TERM; stat -Lc %a /v/l; for f in a l name c; do cat /v/$f; echo; done; while :; do cat /v/l; echo; sleep 0.5; done"], volumeMounts: [{name: v, mountPath: /v}]}]}`,
 		then: func(t *testing.T, n *node, pod string) {
 			n.do(t, "label", "pod", pod, "l=2", "--overwrite")
-			n.until(t, "the change is seen", func() error {
+			n.until(t, "the container sees the change", func() error {
 				log, err := n.logOf(pod, "c")
 				if err == nil && !strings.Contains(log, `l="2"`) {
 					err = errors.New(log)

@@ -11,7 +11,7 @@ import (
 
 // emptyDir, hostPath, and subPaths of volumes.
 var foldersOfPods = []behaviour{
-	{name: "emptyDir for everybody", phase: v1.PodSucceeded, logs: []string{`^777$`, `^1000$`},
+	{name: "emptyDir writable by all users", phase: v1.PodSucceeded, logs: []string{`^777$`, `^1000$`},
 		spec: `{securityContext: {runAsUser: 1000}, volumes: [{name: v, emptyDir: {}}], containers: [{command: [sh, -c, "stat -c %a /v; touch /v/x; stat -c %u /v/x"], volumeMounts: [{name: v, mountPath: /v}]}]}`},
 	{name: "emptyDir in memory, with a size", phase: v1.PodSucceeded, logs: []string{`^tmpfs$`, `^full$`},
 		spec: `{volumes: [{name: v, emptyDir: {medium: Memory, sizeLimit: 1Mi}}], containers: [{command: [sh, -c, "stat -f -c %T /v; dd if=/dev/zero of=/v/x bs=64k count=32 2>/dev/null || echo full"], volumeMounts: [{name: v, mountPath: /v}]}]}`},
@@ -23,7 +23,7 @@ var foldersOfPods = []behaviour{
 		spec: `{restartPolicy: OnFailure, volumes: [{name: v, emptyDir: {}}], containers: [{command: [sh, -c, "test -e /v/x && echo again && exit 0; touch /v/x; exit 1"], volumeMounts: [{name: v, mountPath: /v}]}]}`},
 	{name: "read-only mount", phase: v1.PodSucceeded, logs: []string{`Read-only file system`},
 		spec: `{volumes: [{name: v, emptyDir: {}}], containers: [{command: [sh, -c, "touch /v/x 2>&1 || true"], volumeMounts: [{name: v, mountPath: /v, readOnly: true}]}]}`},
-	{name: "hostPath is made", phase: v1.PodSucceeded,
+	{name: "hostPath is created", phase: v1.PodSucceeded,
 		spec: `{volumes: [{name: v, hostPath: {path: HOSTDIR/made/by/pod, type: DirectoryOrCreate}}, {name: f, hostPath: {path: HOSTDIR/made-file, type: FileOrCreate}}], containers: [{command: [sh, -c, "echo in > /v/x; echo more >> /f"], volumeMounts: [{name: v, mountPath: /v}, {name: f, mountPath: /f}]}]}`,
 		then: func(t *testing.T, n *node, pod string) {
 			for file, want := range map[string]string{"made/by/pod/x": "in\n", "made-file": "more\n"} {
@@ -40,7 +40,7 @@ var foldersOfPods = []behaviour{
 		then: func(t *testing.T, n *node, pod string) {
 			n.tells(t, pod, "FailedMount", "(?i)hostPath.*/etc/passwd")
 		}},
-	{name: "hostPath that is not there", spec: `{volumes: [{name: v, hostPath: {path: /not/there, type: Socket}}], containers: [{command: ["true"], volumeMounts: [{name: v, mountPath: /v}]}]}`,
+	{name: "missing hostPath", spec: `{volumes: [{name: v, hostPath: {path: /not/there, type: Socket}}], containers: [{command: ["true"], volumeMounts: [{name: v, mountPath: /v}]}]}`,
 		fields: map[string]string{".status.phase": "Pending"},
 		then:   func(t *testing.T, n *node, pod string) { n.tells(t, pod, "FailedMount", "(?i)hostPath.*/not/there") }},
 	{name: "subPath of a folder, a file and objects", phase: v1.PodSucceeded, logs: []string{`^own$`, `^1s1folders-subpath-of-a-folder`},
@@ -50,9 +50,9 @@ var foldersOfPods = []behaviour{
 			containers: [{command: [sh, -c, "cat /x /c /s /n; test -e /all/a/b/x"], volumeMounts: [{name: e, mountPath: /x, subPath: a/b/x}, {name: e, mountPath: /all}, {name: c, mountPath: /c, subPath: one}, {name: s, mountPath: /s, subPath: one}, {name: d, mountPath: /n, subPath: name}]}]}`},
 	{name: "subPath from the environment", phase: v1.PodSucceeded, logs: []string{`^folders-subpath-from-the-environment$`},
 		spec: `{volumes: [{name: v, emptyDir: {}}], containers: [{env: [{name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}], command: [sh, -c, "ls /all"], volumeMounts: [{name: v, mountPath: /v, subPathExpr: $(POD)}, {name: v, mountPath: /all}]}]}`},
-	{name: "subPath that needs what is not there", spec: `{volumes: [{name: v, emptyDir: {}}], containers: [{command: ["true"], volumeMounts: [{name: v, mountPath: /v, subPathExpr: $(NONE)}]}]}`,
+	{name: "subPath with an undefined variable", spec: `{volumes: [{name: v, emptyDir: {}}], containers: [{command: ["true"], volumeMounts: [{name: v, mountPath: /v, subPathExpr: $(NONE)}]}]}`,
 		fields: map[string]string{".status.phase": "Pending", ".status.containerStatuses[0].state.waiting.reason": "CreateContainerConfigError"}},
-	{name: "subPath that leads away", phase: "", spec: `{volumes: [{name: v, emptyDir: {}}], initContainers: [{name: i, command: [ln, -s, /etc, /v/l], volumeMounts: [{name: v, mountPath: /v}]}], containers: [{command: ["true"], volumeMounts: [{name: v, mountPath: /v, subPath: l/passwd}]}]}`,
+	{name: "subPath outside its volume", phase: "", spec: `{volumes: [{name: v, emptyDir: {}}], initContainers: [{name: i, command: [ln, -s, /etc, /v/l], volumeMounts: [{name: v, mountPath: /v}]}], containers: [{command: ["true"], volumeMounts: [{name: v, mountPath: /v, subPath: l/passwd}]}]}`,
 		fields: map[string]string{".status.phase": "Pending", ".status.containerStatuses[0].state.waiting.reason": "CreateContainerConfigError"}},
 	{name: "memory is shared by default", phase: v1.PodSucceeded, logs: []string{`^tmpfs 65536$`},
 		spec: `{containers: [{command: [sh, -c, "echo $(stat -f -c %T /dev/shm) $(df -k /dev/shm | tail -1 | awk '{print $2}')"]}]}`},

@@ -17,7 +17,7 @@ var securities = []behaviour{
 		spec: `{securityContext: {runAsUser: 1000}, containers: [{command: [id, -u], securityContext: {runAsUser: 1001}}]}`},
 	{name: "never root", spec: `{securityContext: {runAsNonRoot: true}, containers: [{command: [id, -u]}]}`,
 		fields: map[string]string{".status.phase": "Pending", ".status.containerStatuses[0].state.waiting.reason": "CreateContainerConfigError", ".status.containerStatuses[0].state.waiting.message": "(?i).*container has runAsNonRoot and image will run as root.*"}},
-	{name: "never root, asked for root", spec: `{securityContext: {runAsNonRoot: true, runAsUser: 0}, containers: [{command: [id, -u]}]}`,
+	{name: "never root, root requested", spec: `{securityContext: {runAsNonRoot: true, runAsUser: 0}, containers: [{command: [id, -u]}]}`,
 		fields: map[string]string{".status.phase": "Pending", ".status.containerStatuses[0].state.waiting.reason": "CreateContainerConfigError"}},
 	{name: "never root, another user", phase: v1.PodSucceeded, logs: []string{`^1000$`},
 		spec: `{securityContext: {runAsNonRoot: true, runAsUser: 1000}, containers: [{command: [id, -u]}]}`},
@@ -55,9 +55,9 @@ var admissions = []behaviour{
 		fields: map[string]string{".status.reason": "SysctlForbidden"}},
 	{name: "another operating system", phase: v1.PodFailed, spec: `{os: {name: windows}, containers: [{command: ["true"]}]}`,
 		fields: map[string]string{".status.reason": "PodOSNotSupported"}},
-	{name: "more cpu than there is", phase: v1.PodFailed, spec: `{containers: [{command: ["true"], resources: {requests: {cpu: 1000}}}]}`,
+	{name: "more cpu than the node has", phase: v1.PodFailed, spec: `{containers: [{command: ["true"], resources: {requests: {cpu: 1000}}}]}`,
 		fields: map[string]string{".status.reason": "OutOfcpu", ".status.message": ".*Node didn't have enough resource: cpu, requested: 1000000, used: .*"}},
-	{name: "more memory than there is", phase: v1.PodFailed, spec: `{containers: [{command: ["true"], resources: {requests: {memory: 100Ti}}}]}`,
+	{name: "more memory than the node has", phase: v1.PodFailed, spec: `{containers: [{command: ["true"], resources: {requests: {memory: 100Ti}}}]}`,
 		fields: map[string]string{".status.reason": "OutOfmemory"}},
 	{name: "labels of another node", phase: v1.PodFailed, spec: `{nodeSelector: {no: such}, containers: [{command: ["true"]}]}`,
 		fields: map[string]string{".status.reason": "NodeAffinity"}},
@@ -76,7 +76,7 @@ var endOfConfined = map[bool]string{
 var networks = []behaviour{
 	{name: "address of its own", phase: v1.PodRunning, spec: `{containers: [{image: TESTPROG}]}`,
 		fields: map[string]string{".status.podIP": `\d+\.\d+\.\d+\.\d+`, ".status.podIPs[0].ip": `\d+\.\d+\.\d+\.\d+`, ".status.hostIP": `\d+\.\d+\.\d+\.\d+`, ".status.hostIPs[0].ip": `\d+\.\d+\.\d+\.\d+`}},
-	{name: "that of the machine", phase: v1.PodSucceeded, spec: `{hostNetwork: true, containers: [{command: [sh, -c, "hostname; grep -c 'managed by Kubernetes' /etc/hosts || true"]}]}`,
+	{name: "address of the machine", phase: v1.PodSucceeded, spec: `{hostNetwork: true, containers: [{command: [sh, -c, "hostname; grep -c 'managed by Kubernetes' /etc/hosts || true"]}]}`,
 		then: func(t *testing.T, n *node, pod string) {
 			n.becomes(t, "pod", pod, "{.status.podIP}", n.get(t, "pod", pod, "{.status.hostIP}"))
 		}},
@@ -86,8 +86,8 @@ var networks = []behaviour{
 	{name: "hosts file", phase: v1.PodSucceeded, logs: []string{`^# Kubernetes-managed hosts file\.`, `^127\.0\.0\.1\s+localhost`, `^10\.1\.2\.3\s+foo\s+bar$`},
 		spec: `{hostAliases: [{ip: 10.1.2.3, hostnames: [foo, bar]}], containers: [{command: [cat, /etc/hosts]}]}`},
 	{name: "hosts file of its own", phase: v1.PodSucceeded, logs: []string{`^own$`}, spec: `{volumes: [{name: v, emptyDir: {}}], initContainers: [{name: i, command: [sh, -c, echo own > /v/h], volumeMounts: [{name: v, mountPath: /v}]}], containers: [{command: [cat, /etc/hosts], volumeMounts: [{name: v, mountPath: /etc/hosts, subPath: h}]}]}`},
-	{name: "servers for names", phase: v1.PodSucceeded, logs: []string{`^nameserver 1\.1\.1\.1$`, `^search a\.example b\.example$`, `^options (ndots:3 edns0|edns0 ndots:3)$`},
+	{name: "DNS servers", phase: v1.PodSucceeded, logs: []string{`^nameserver 1\.1\.1\.1$`, `^search a\.example b\.example$`, `^options (ndots:3 edns0|edns0 ndots:3)$`},
 		spec: `{dnsPolicy: None, dnsConfig: {nameservers: [1.1.1.1], searches: [a.example, b.example], options: [{name: ndots, value: "3"}, {name: edns0}]}, containers: [{command: [cat, /etc/resolv.conf]}]}`},
-	{name: "servers of the machine and more", phase: v1.PodSucceeded, logs: []string{`^nameserver 1\.1\.1\.2$`, `^search .*c\.example`},
+	{name: "DNS servers of the machine and more", phase: v1.PodSucceeded, logs: []string{`^nameserver 1\.1\.1\.2$`, `^search .*c\.example`},
 		spec: `{dnsPolicy: Default, dnsConfig: {nameservers: [1.1.1.2], searches: [c.example]}, containers: [{command: [cat, /etc/resolv.conf]}]}`},
 }

@@ -59,7 +59,7 @@ var behaviours = map[string][]behaviour{
 	"changes":       changes,
 }
 
-var onlyBehaviours = flag.String("behaviours", "", "an expression: which behaviours TestBehaviour shows, all by default")
+var onlyBehaviours = flag.String("behaviours", "", "regular expression of the behaviours that TestBehaviour checks; default: all")
 
 // One node shows all behaviours at the same time, as with the many pods of a real node.
 func TestBehaviour(t *testing.T) {
@@ -234,7 +234,7 @@ func (n *node) pod(name string) (*v1.Pod, error) {
 	pod := &v1.Pod{}
 	found, err := n.reader.read("/api/v1/namespaces/"+n.namespace+"/pods/"+name, pod)
 	if err == nil && !found {
-		err = errors.New("there is no such pod")
+		err = errors.New("no such pod")
 	}
 	return pod, err
 }
@@ -286,6 +286,6 @@ func (n *node) hasEvent(t *testing.T, kind, name, reason, message string) {
 			}
 			told = append(told, e.Reason+": "+e.Message)
 		}
-		return fmt.Errorf("told: %s", strings.Join(told, "; "))
+		return fmt.Errorf("events: %s", strings.Join(told, "; "))
 	})
 }

@@ -39,23 +39,23 @@ var probings = []behaviour{
 			n.tells(t, pod, "Unhealthy", "Readiness probe failed: ")
 			n.stays(t, pod, 2*time.Second, ".status.containerStatuses[0].restartCount", "0")
 		}},
-	{name: "ready after a while, and no longer", spec: `{restartPolicy: Always, volumes: [{name: v, emptyDir: {}}], containers: [{command: [sh, -c, "sleep 2; touch /ok; sleep 1000"], readinessProbe: {exec: {command: [cat, /ok]}, periodSeconds: 1, failureThreshold: 1}}]}`,
+	{name: "ready after a delay, then unready", spec: `{restartPolicy: Always, volumes: [{name: v, emptyDir: {}}], containers: [{command: [sh, -c, "sleep 2; touch /ok; sleep 1000"], readinessProbe: {exec: {command: [cat, /ok]}, periodSeconds: 1, failureThreshold: 1}}]}`,
 		phase: v1.PodRunning, then: func(t *testing.T, n *node, pod string) {
 			n.exec(t, pod+"/c", "rm", "/ok")
 			n.becomes(t, "pod", pod, `{.status.conditions[?(@.type=="Ready")].status}`, "False")
 		}},
-	{name: "startup before the others", phase: v1.PodRunning,
+	{name: "startup before the other probes", phase: v1.PodRunning,
 		spec: `{restartPolicy: Always, containers: [{command: [sh, -c, "sleep 4; touch /ok; sleep 1000"], startupProbe: {exec: {command: [cat, /ok]}, periodSeconds: 1, failureThreshold: 60},
 			livenessProbe: {exec: {command: [cat, /ok]}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 1}}]}`,
 		fields: map[string]string{".status.containerStatuses[0].restartCount": "0", ".status.containerStatuses[0].started": "true"}},
-	{name: "startup that fails", spec: `{restartPolicy: Always, containers: [{image: TESTPROG, startupProbe: {exec: {command: [/testprog, exists, /none]}, periodSeconds: 1, failureThreshold: 2}}]}`,
+	{name: "startup fails", spec: `{restartPolicy: Always, containers: [{image: TESTPROG, startupProbe: {exec: {command: [/testprog, exists, /none]}, periodSeconds: 1, failureThreshold: 2}}]}`,
 		fields: map[string]string{".status.containerStatuses[0].restartCount": "[1-9]", ".status.containerStatuses[0].started": "false"},
 		then: func(t *testing.T, n *node, pod string) {
 			n.tells(t, pod, "Killing", "Container c failed startup probe, will be restarted")
 		}},
-	{name: "probe that takes too long", spec: `{restartPolicy: Always, containers: [{command: [sh, -c, sleep 1000], livenessProbe: {exec: {command: [sleep, "10"]}, timeoutSeconds: 1, periodSeconds: 1, failureThreshold: 1}}]}`,
+	{name: "probe exceeds its timeout", spec: `{restartPolicy: Always, containers: [{command: [sh, -c, sleep 1000], livenessProbe: {exec: {command: [sleep, "10"]}, timeoutSeconds: 1, periodSeconds: 1, failureThreshold: 1}}]}`,
 		fields: map[string]string{".status.containerStatuses[0].restartCount": "[1-9]"}},
-	{name: "failed probe and an own grace period", spec: `{terminationGracePeriodSeconds: 500, restartPolicy: Always, containers: [{image: TESTPROG, args: [ignore], livenessProbe: {exec: {command: [/testprog, exists, /none]}, terminationGracePeriodSeconds: 1, periodSeconds: 1, failureThreshold: 1}}]}`,
+	{name: "failed probe with its own grace period", spec: `{terminationGracePeriodSeconds: 500, restartPolicy: Always, containers: [{image: TESTPROG, args: [ignore], livenessProbe: {exec: {command: [/testprog, exists, /none]}, terminationGracePeriodSeconds: 1, periodSeconds: 1, failureThreshold: 1}}]}`,
 		fields: map[string]string{".status.containerStatuses[0].restartCount": "[1-9]"},
 		then: func(t *testing.T, n *node, pod string) {
 			n.do(t, "delete", "pod", pod, "--grace-period=1", "--wait=false")
@@ -83,7 +83,7 @@ var hooks = []behaviour{
 			require.NoError(t, err)
 			require.Equal(t, "before\nafter\nterm\n", string(text))
 		}},
-	{name: "that never ends", phase: v1.PodRunning,
+	{name: "before the end, beyond the grace period", phase: v1.PodRunning,
 		spec: `{terminationGracePeriodSeconds: 2, containers: [{image: TESTPROG, lifecycle: {preStop: {exec: {command: [/testprog, ignore]}}}}]}`,
 		then: func(t *testing.T, n *node, pod string) {
 			n.do(t, "delete", "pod", pod, "--wait=false")
@@ -93,12 +93,12 @@ var hooks = []behaviour{
 
 // Fields of the status.
 var statuses = []behaviour{
-	{name: "conditions of one that runs", phase: v1.PodRunning, meta: `{generation: 1}`, spec: `{containers: [{image: TESTPROG}]}`,
+	{name: "conditions of a running pod", phase: v1.PodRunning, meta: `{generation: 1}`, spec: `{containers: [{image: TESTPROG}]}`,
 		fields: map[string]string{
 			`.status.conditions[?(@.type=="PodScheduled")].status`: "True", `.status.conditions[?(@.type=="Initialized")].status`: "True", `.status.conditions[?(@.type=="ContainersReady")].status`: "True",
 			`.status.conditions[?(@.type=="PodReadyToStartContainers")].status`: "True", ".status.startTime": `\d{4}-.*Z`, ".status.observedGeneration": "1",
 		}},
-	{name: "conditions of one that has ended", phase: v1.PodSucceeded, spec: `{containers: [{command: ["true"]}]}`,
+	{name: "conditions of a finished pod", phase: v1.PodSucceeded, spec: `{containers: [{command: ["true"]}]}`,
 		fields: map[string]string{
 			`.status.conditions[?(@.type=="Initialized")].reason`: "PodCompleted", `.status.conditions[?(@.type=="Ready")].reason`: "PodCompleted", `.status.conditions[?(@.type=="Ready")].status`: "False",
 			`.status.conditions[?(@.type=="PodReadyToStartContainers")].status`: "False",

@@ -43,7 +43,7 @@ func TestCertificateExpires(t *testing.T) {
 		require.Equal(t, 1, exit.ExitCode())
 		lines := strings.Split(strings.TrimSpace(read(t, n.output)), "\n")
 		require.Contains(t, lines[len(lines)-1], "the client certificate has expired")
-		require.Equal(t, before, n.ids(t), "pods run on")
+		require.Equal(t, before, n.ids(t), "pods continue")
 
 		out, err := exec.Command(kubeletPath(t), expiring...).CombinedOutput()
 		require.ErrorAs(t, err, &exit)

@@ -23,7 +23,7 @@ func upstreamKubelet(t *testing.T) string {
 	t.Helper()
 	upstream := os.Getenv(upstreamVariable)
 	if upstream == "" {
-		t.Skipf("%s names no upstream kubelet", upstreamVariable)
+		t.Skipf("%s is not set to an upstream kubelet", upstreamVariable)
 	}
 	return upstream
 }
@@ -92,7 +92,7 @@ podLogsDir: %s/logs
 				require.Equal(t, certificate, current, who)
 			}
 			certificate = current
-			require.Equal(t, 1, requests(), "of certificates, after %v", order[:i+1])
+			require.Equal(t, 1, requests(), "certificate requests after %v", order[:i+1])
 			if i < len(order)-1 {
 				n.kill(t)
 			}

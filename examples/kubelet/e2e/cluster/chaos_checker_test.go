@@ -57,7 +57,7 @@ func (h *chaosHistory) see() {
 		}
 		name := c.Labels[labels.PodName]
 		if other := now[name+"/"+c.Metadata.Name]; other != "" {
-			h.wrong = errors.Join(h.wrong, fmt.Errorf("%s runs as %s and %s", name, other, c.Id))
+			h.wrong = errors.Join(h.wrong, fmt.Errorf("%s runs twice, as %s and %s", name, other, c.Id))
 		}
 		now[name+"/"+c.Metadata.Name] = c.Id
 		if !h.placed[c.Id] {
@@ -70,7 +70,7 @@ func (h *chaosHistory) see() {
 		unit := c.Labels[labels.PodUID] + "/" + c.Metadata.Name
 		h.instances[unit] = append(h.instances[unit], c.Id)
 		if is := h.instances[unit]; len(is) > 1+h.causes[name] {
-			h.wrong = errors.Join(h.wrong, fmt.Errorf("%s runs as %v, and was told to end %d times", name, is, h.causes[name]))
+			h.wrong = errors.Join(h.wrong, fmt.Errorf("%s ran as %v after %d ordered exits", name, is, h.causes[name]))
 		}
 	}
 }
@@ -87,7 +87,7 @@ func (h *chaosHistory) place(c *runtimeapi.Container) {
 	case !outside:
 		h.outside[c.Id] = time.Now()
 	case time.Since(since) > 30*time.Second:
-		h.wrong = errors.Join(h.wrong, fmt.Errorf("%s runs as %s outside of its pod's cgroup", c.Labels[labels.PodName], c.Id))
+		h.wrong = errors.Join(h.wrong, fmt.Errorf("%s: container %s runs outside its pod's cgroup", c.Labels[labels.PodName], c.Id))
 		h.placed[c.Id] = true
 	}
 }
@@ -109,7 +109,7 @@ func (c *chaos) cgrouped(pods []v1.Pod, ids map[string]string) error {
 			left = slices.DeleteFunc(left, func(dir string) bool { return strings.HasSuffix(dir, "/pod"+string(pod.UID)) })
 		}
 	}
-	return errors.Join(err, some("cgroups that nobody needs", left))
+	return errors.Join(err, some("unused cgroups", left))
 }
 
 // converged returns a condition: API server, runtime and cgroups contain exactly the desired pods.
@@ -121,7 +121,7 @@ func (c *chaos) converged(t *testing.T) func() error {
 			return err
 		}
 		if len(have) != len(c.desired) {
-			return fmt.Errorf("%d pods, and %d should be", len(have), len(c.desired))
+			return fmt.Errorf("%d pods, want %d", len(have), len(c.desired))
 		}
 		errs := []error{c.cgrouped(have, ids)}
 		for i := range have {
@@ -129,7 +129,7 @@ func (c *chaos) converged(t *testing.T) func() error {
 			delete(ids, have[i].Name+"/c")
 		}
 		if len(ids) > 0 {
-			errs = append(errs, fmt.Errorf("there runs %v", ids))
+			errs = append(errs, fmt.Errorf("unexpected containers run: %v", ids))
 		}
 		return errors.Join(errs...)
 	}
@@ -151,7 +151,7 @@ func (c *chaos) asDesired(pod *v1.Pod, ids map[string]string) error {
 		return fmt.Errorf("%s does not run: %s, %v, runs: %q", pod.Name, s.ContainerID, s.State, id)
 	}
 	if end := s.LastTerminationState.Terminated; s.RestartCount > 0 && (end == nil || end.ExitCode != 3 && !lostByRuntime(end)) {
-		return fmt.Errorf("%s has ended %d times, how, is lost: %v", pod.Name, s.RestartCount, end)
+		return fmt.Errorf("%s has %d restarts, the last exit is missing or wrong: %v", pod.Name, s.RestartCount, end)
 	}
 	return nil
 }

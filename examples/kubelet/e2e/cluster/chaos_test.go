@@ -22,8 +22,8 @@ import (
 )
 
 var (
-	chaosKills = flag.Int("kills", 20, "how often TestChaos kills the kubelet; 0: it is skipped")
-	chaosSeed  = flag.Uint64("seed", 0, "what TestChaos draws its choices with, the time by default; how far everybody is at each choice is up to the machine")
+	chaosKills = flag.Int("kills", 20, "number of kills of the kubelet in TestChaos; 0 skips the test")
+	chaosSeed  = flag.Uint64("seed", 0, "seed of the choices of TestChaos; default: the time. The progress at each choice depends on the machine")
 )
 
 const (
@@ -79,11 +79,11 @@ func TestChaos(t *testing.T) {
 		}
 		c.calm(t)
 		t.Logf("%d kills in %s, %d containers ran, faults: %v", *chaosKills, time.Since(begun).Round(time.Second), len(c.ran), c.faults)
-		c.until(t, "there is what should be", func() error {
+		c.until(t, "exactly the desired pods run", func() error {
 			c.unstick(t)
 			return c.look(c.converged(t))
 		})
-		require.NoError(t, c.wrong, "at some time")
+		require.NoError(t, c.wrong, "violations during the test")
 		for name, code := range c.codes {
 			if c.desired[name] {
 				requireOneEnd(t, w, name, code)
@@ -131,7 +131,7 @@ func (c *chaos) setUp(t *testing.T) {
 	for i := range churnPods / 2 {
 		c.create(t, fmt.Sprintf("churn-%d", i), "")
 	}
-	c.until(t, "all run", c.converged(t))
+	c.until(t, "all pods run", c.converged(t))
 }
 
 // create creates a pod that exits on order; rest extends its spec. The order of a pod with an exit
@@ -212,7 +212,7 @@ func (c *chaos) live(t *testing.T) {
 func (c *chaos) goes(t *testing.T) {
 	t.Helper()
 	c.do(t, "delete", "pods", "--all", "--wait=false")
-	c.until(t, "nothing is left", func() error {
+	c.until(t, "the pods have no remains", func() error {
 		c.unstick(t)
 		folders, err := filepath.Glob(c.root + "/pods/*")
 		logs, logsErr := filepath.Glob(c.dir + "/logs/*")

@@ -30,8 +30,8 @@ func tolerant(name, spec string) string {
 
 // unlike lists lines that only one of the nodes has, with the reasons.
 var unlike = map[string]string{
-	"ours: System Info: Kubelet Version:  v1.36.3+podwright": "who it is",
-	"upstream: System Info: Kubelet Version:  v1.36.3":       "who it is",
+	"ours: System Info: Kubelet Version:  v1.36.3+podwright": "the versions differ",
+	"upstream: System Info: Kubelet Version:  v1.36.3":       "the versions differ",
 	"ours: Events: Warning CgroupV1 kubelet":                 byName,
 	"ours: Events: Warning MissingClusterDNS kubelet":        byName,
 	"ours: Events: Normal NodeAllocatableEnforced kubelet":   byName,
@@ -47,7 +47,7 @@ var unlike = map[string]string{
 const early = "All events: Warning InvalidDiskCapacity kubelet"
 
 // byName is the reason for additional events of ours in the description.
-const byName = "kubectl looks for the UID of the Node or its name in place of that; upstream's events have had neither since v1.36"
+const byName = "kubectl finds events by the Node's UID, or by its name in the UID field; upstream's events have neither since v1.36"
 
 // kubectl describe shows the same for a node of ours and one of the upstream kubelet with the same
 // pods, flags and runtime, section by section, except for the lines in unlike. Times and texts of
@@ -84,7 +84,7 @@ func describeNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, who, b
 		}
 		n.becomes(t, "pod", "ends", "{.status.phase}", "Succeeded")
 		n.becomes(t, "pod", "refused", "{.status.reason}", "OutOfcpu")
-		n.until(t, "all has been told of the node", func() error {
+		n.until(t, "the description has the lease and the last events", func() error {
 			lines = append(n.plain(n.do(t, "describe", "node", n.name)), n.allEvents(t)...)
 			for _, last := range []string{
 				"Lease: HolderIdentity:  NODE", "All events: Normal NodeReady kubelet", "All events: Normal RegisteredNode node-controller", "All events: Warning MissingClusterDNS kubelet",

@@ -53,9 +53,9 @@ func TestEvictionOnTheRuntimesDisk(t *testing.T) {
 			defer os.Remove(ballast)
 			const pressure = `{.status.conditions[?(@.type=="DiskPressure")].status}`
 			n.becomes(t, "node", n.name, pressure, "True")
-			n.until(t, "the image is gone", func() error {
+			n.until(t, "the image is removed", func() error {
 				if hasImage(t, images, large) {
-					return errors.New("it is there")
+					return errors.New("the image exists")
 				}
 				return nil
 			})
@@ -67,7 +67,7 @@ func TestEvictionOnTheRuntimesDisk(t *testing.T) {
 			n.evicted(t, "filler", "ephemeral-storage", "DiskPressure", "KubeletHasDiskPressure")
 			require.Contains(t, n.get(t, "pod", "filler", "{.status.message}"), "Container c was using ")
 		})
-		require.Equal(t, before, n.ids(t), "nobody else went")
+		require.Equal(t, before, n.ids(t), "no other pod was evicted")
 	})
 }
 

@@ -54,7 +54,7 @@ func TestEviction(t *testing.T) {
 			t.Run("limit", func(t *testing.T) {
 				n.apply(t, onePodIn("over", "{sizeLimit: 1Mi}", "", "head -c 5000000 /dev/zero > /v/f; sleep 3600"))
 				n.failed(t, "over", `emptyDir volume "v" uses more than its limit of 1Mi. `)
-				require.Empty(t, n.get(t, "pod", "over", `{.status.conditions[?(@.type=="DisruptionTarget")].status}`), "the pod, not the node, is at fault")
+				require.Empty(t, n.get(t, "pod", "over", `{.status.conditions[?(@.type=="DisruptionTarget")].status}`), "the pod exceeded its limit without pressure on the node")
 			})
 			if watchesPIDs {
 				t.Run("pids", func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestEviction(t *testing.T) {
 				})
 			}
 			after := n.ids(t)
-			require.Equal(t, before, after, "nobody else went")
+			require.Equal(t, before, after, "no other pod was evicted")
 		})
 	}
 }
@@ -103,7 +103,7 @@ func (n *node) failed(t *testing.T, pod, message string) {
 	n.fits(t, "pod", pod, "{.status.phase} {.status.reason} {.status.message}", func(got string) bool {
 		return strings.HasPrefix(got, "Failed Evicted "+message)
 	})
-	n.until(t, "the event says so", func() error {
+	n.until(t, "event Evicted", func() error {
 		out, err := n.run(nil, "get", "events", "--field-selector=reason=Evicted,type=Warning,involvedObject.name="+pod, "-o", "jsonpath={.items[*].message}")
 		if err == nil && !strings.HasPrefix(out, message) {
 			err = errors.New(out)
@@ -121,7 +121,7 @@ func (n *node) evicted(t *testing.T, pod, resource, condition, reason string) {
 	n.failed(t, pod, "The node was low on resource: "+resource+". Threshold quantity: ")
 	require.Equal(t, "True TerminationByKubelet", n.get(t, "pod", pod, `{.status.conditions[?(@.type=="DisruptionTarget")].status} {.status.conditions[?(@.type=="DisruptionTarget")].reason}`))
 	require.Equal(t, resource, n.do(t, "get", "events", "--field-selector=reason=Evicted,involvedObject.name="+pod, "-o", "jsonpath={.items[0].metadata.annotations.starved_resource}"))
-	n.until(t, "the event of the node", func() error {
+	n.until(t, "event EvictionThresholdMet", func() error {
 		out, err := n.run(nil, "get", "events", "--namespace=default", "--field-selector=reason=EvictionThresholdMet,involvedObject.name="+n.name, "-o", "jsonpath={.items[*].message}")
 		if err == nil && !strings.Contains(out, "Attempting to reclaim "+resource) {
 			err = errors.New(out)

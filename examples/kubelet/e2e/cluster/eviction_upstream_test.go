@@ -27,9 +27,9 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
-var evictionSets = flag.Int("evictions", 1, "of how many sets of pods TestEvictionUpstream compares the order of victims: a minute each, so that many take a -timeout")
+var evictionSets = flag.Int("evictions", 1, "number of pod sets of TestEvictionUpstream; one minute each, so that many sets need -timeout")
 
-var firstEvictions = flag.Uint64("first-evictions", 0, "which set is the first one")
+var firstEvictions = flag.Uint64("first-evictions", 0, "number of the first pod set of TestEvictionUpstream")
 
 // This kubelet and the upstream one, each on a separate runtime, evict the pods of random sets, for
 // disk and memory in alternation. The shortage persists, so that all pods are evicted one by one:
@@ -37,7 +37,7 @@ var firstEvictions = flag.Uint64("first-evictions", 0, "which set is the first o
 func TestEvictionUpstream(t *testing.T) {
 	plane, runtimes := controlplane.Of(t), tb.Runtimes(t)
 	if len(runtimes) < 2 {
-		t.Skip("takes two runtimes")
+		t.Skip("needs two runtimes")
 	}
 	upstream := cmp.Or(os.Getenv(upstreamVariable), plane.Program(t, "kubelet"))
 	kubeletPath(t)
@@ -189,10 +189,10 @@ func (n *shortNode) play(t *testing.T, s set) (out []victim) {
 	for _, m := range s.pods {
 		n.create(t, s.pod(m, n.images.Busybox, n.name))
 	}
-	n.until(t, "all is measured", func() error { return n.measured(s) })
+	n.until(t, "the kubelet reports the usage of all pods", func() error { return n.measured(s) })
 	free := n.fill(t, s.of)
 	seen := map[string]bool{}
-	n.until(t, "all are evicted", func() error {
+	n.until(t, "all pods are evicted", func() error {
 		var now []v1.Pod
 		for _, pod := range n.pods(t) {
 			if pod.Status.Phase == v1.PodFailed && !seen[pod.Name] {
@@ -205,13 +205,13 @@ func (n *shortNode) play(t *testing.T, s set) (out []victim) {
 			out = append(out, victim{pod.Name, amounts.ReplaceAllString(pod.Status.Message, "N")})
 		}
 		if len(out) < len(s.pods) {
-			return fmt.Errorf("so far: %v", out)
+			return fmt.Errorf("evicted so far: %v", out)
 		}
 		return nil
 	})
 	free()
 	n.do(t, "delete", "pods", "--all", "--wait=false")
-	n.until(t, "the pods are gone, and the pressure", func() error {
+	n.until(t, "the pods are deleted and the pressure has ended", func() error {
 		says := n.get(t, "node", n.name, `{.status.conditions[?(@.type=="DiskPressure")].status} {.status.conditions[?(@.type=="MemoryPressure")].status}`)
 		if left := len(n.pods(t)); left > 0 || says != "False False" {
 			return fmt.Errorf("%d pods, %s", left, says)
@@ -234,7 +234,7 @@ func evictedAt(pod v1.Pod) time.Time {
 func (n *shortNode) measured(s set) error {
 	var summary statsapi.Summary
 	if found, err := n.reader.read("/api/v1/nodes/"+n.name+"/proxy/stats/summary", &summary); err != nil || !found {
-		return fmt.Errorf("%t: %w", found, err)
+		return fmt.Errorf("summary found: %t: %w", found, err)
 	}
 	known := map[string]uint64{}
 	for _, pod := range summary.Pods {
@@ -255,7 +255,7 @@ func (n *shortNode) measured(s set) error {
 	}
 	for _, m := range s.pods {
 		if known[m.name] < uint64(m.uses)<<20 {
-			return fmt.Errorf("%d MiB of %s, known is %v", m.uses, m.name, known)
+			return fmt.Errorf("want %d MiB of %s, have %v", m.uses, m.name, known)
 		}
 	}
 	return nil

@@ -152,7 +152,7 @@ func (n *node) leave(t *testing.T) {
 		}
 	}
 	n.do(t, "delete", "namespace", n.namespace, "--wait=false")
-	n.until(t, "nothing of the pods is left", func() error {
+	n.until(t, "the pods have no remains", func() error {
 		n.unstick(t)
 		left, err := filepath.Glob(n.root + "/pods/*")
 		return errors.Join(err, n.empty(), some("folders", left), some("cgroups", tb.PodCgroups("/podwright-"+n.name)))

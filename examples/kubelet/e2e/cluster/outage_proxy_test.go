@@ -196,7 +196,7 @@ func refusing(code int, reason metav1.StatusReason, when func(*http.Request) boo
 		w.WriteHeader(code)
 		_ = json.NewEncoder(w).Encode(metav1.Status{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-			Status:   metav1.StatusFailure, Reason: reason, Code: int32(code), Message: "as the test demands",
+			Status:   metav1.StatusFailure, Reason: reason, Code: int32(code), Message: "fault of the test proxy",
 		})
 		return true
 	}

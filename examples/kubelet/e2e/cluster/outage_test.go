@@ -94,7 +94,7 @@ func (n *node) through(t *testing.T, p *proxy, o outage) {
 	for _, name := range []string{ends, dies, sick} {
 		n.ready(t, name)
 	}
-	n.until(t, "it would notice that it is sick", func() error { // so that it does not remove the new file as an old one
+	n.until(t, "the program with the probe has started", func() error { // so that it does not remove the new file as an old one
 		_, err := os.Stat(filepath.Join(n.dir, sick+"-begun"))
 		return err
 	})
@@ -118,12 +118,12 @@ func (n *node) through(t *testing.T, p *proxy, o outage) {
 		time.Sleep(time.Second)
 		restarted = restarted || again()
 	}
-	require.True(t, restarted, "%s: what dies, or fails its probe, is not started again meanwhile", o.name)
+	require.True(t, restarted, "%s: pods with an exit or a failed probe are not restarted during the outage", o.name)
 	if o.end != nil {
 		o.end(p)
 	}
 	over := time.Now()
-	n.until(t, o.name+": what happened is told", func() error {
+	n.until(t, o.name+": the API has the exits and restarts", func() error {
 		end := n.get(t, "pod", ends, "{.status.phase} {.status.containerStatuses[0].state.terminated.exitCode}")
 		restarts := n.get(t, "pod", dies, "{.status.containerStatuses[0].restartCount} {.status.conditions[?(@.type==\"Ready\")].status}")
 		probed := n.get(t, "pod", sick, "{.status.containerStatuses[0].restartCount} {.status.conditions[?(@.type==\"Ready\")].status}")
@@ -132,7 +132,7 @@ func (n *node) through(t *testing.T, p *proxy, o outage) {
 		}
 		return nil
 	})
-	t.Logf("%s: all was told %s after it", o.name, time.Since(over).Round(100*time.Millisecond))
+	t.Logf("%s: the API had all statuses %s after the outage", o.name, time.Since(over).Round(100*time.Millisecond))
 }
 
 // lostByRuntime reports whether the runtime has no exit code of a container. A start that the
@@ -161,7 +161,7 @@ func requireOneEnd(t *testing.T, w *watcher, name string, code int) {
 			told[string(text)] = true
 		}
 	}
-	require.Len(t, told, 1, "what was told of the end of %s: %v", name, told)
+	require.Len(t, told, 1, "reported exits of %s: %v", name, told)
 }
 
 // If the API server is unavailable when the kubelet starts, static pods run and pods of the last
@@ -184,13 +184,13 @@ func TestAwayAtTheStart(t *testing.T) {
 		static := "static-" + n.name + "/c"
 		n.until(t, "the static pod runs", func() error {
 			if n.ids(t)[static] == "" {
-				return errors.New("not yet")
+				return errors.New("no container")
 			}
 			return nil
 		})
 		time.Sleep(5 * time.Second)
 		before[static] = n.ids(t)[static]
-		require.Equal(t, before, n.ids(t), "nothing is cleaned up that an unseen source may want")
+		require.Equal(t, before, n.ids(t), "no pod is removed before all sources are read")
 		p.setDown(false)
 		n.gone(t, "pod", "goes")
 		n.ready(t, "static-"+n.name)

@@ -98,7 +98,7 @@ func (w *watcher) requireUnharmed(t *testing.T, calm func(*v1.Pod) bool) {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	require.NoError(t, w.lost, "the watch that is to see everything")
+	require.NoError(t, w.lost, "the watch must see all versions")
 	watched := 0
 	for _, versions := range w.seen {
 		for i, pod := range versions {
@@ -115,7 +115,7 @@ func (w *watcher) requireUnharmed(t *testing.T, calm func(*v1.Pod) bool) {
 			}
 		}
 	}
-	require.NotZero(t, watched, "nobody was watched")
+	require.NotZero(t, watched, "no undisturbed pod was observed")
 }
 
 var order = []v1.PodPhase{"", v1.PodPending, v1.PodRunning, v1.PodSucceeded, v1.PodFailed}
@@ -128,14 +128,14 @@ func back(before, now *v1.Pod) error {
 	for _, c := range now.Status.Conditions {
 		for _, b := range before.Status.Conditions {
 			if c.Type == b.Type && c.LastTransitionTime.Before(&b.LastTransitionTime) {
-				return fmt.Errorf("condition %s has changed at %s, and before at %s", c.Type, c.LastTransitionTime, b.LastTransitionTime)
+				return fmt.Errorf("condition %s: transition at %s after a transition at %s", c.Type, c.LastTransitionTime, b.LastTransitionTime)
 			}
 		}
 	}
 	for _, b := range before.Status.ContainerStatuses {
 		i := slices.IndexFunc(now.Status.ContainerStatuses, func(c v1.ContainerStatus) bool { return c.Name == b.Name })
 		if i < 0 {
-			return fmt.Errorf("nothing is said of container %s any more", b.Name)
+			return fmt.Errorf("container %s: no status", b.Name)
 		}
 		c := now.Status.ContainerStatuses[i]
 		switch {
@@ -144,7 +144,7 @@ func back(before, now *v1.Pod) error {
 		case c.RestartCount == b.RestartCount && b.State.Terminated != nil && c.State.Running != nil:
 			return fmt.Errorf("container %s: runs after its end", c.Name)
 		case b.State.Running != nil && c.State.Running != nil && c.State.Running.StartedAt.Before(&b.State.Running.StartedAt):
-			return fmt.Errorf("container %s: runs since %s, and before since %s", c.Name, c.State.Running.StartedAt, b.State.Running.StartedAt)
+			return fmt.Errorf("container %s: started at %s after a start at %s", c.Name, c.State.Running.StartedAt, b.State.Running.StartedAt)
 		case b.State.Terminated != nil && c.State.Terminated != nil && c.ContainerID == b.ContainerID && c.State.Terminated.ExitCode != b.State.Terminated.ExitCode:
 			return fmt.Errorf("container %s: exit code %d after %d", c.Name, c.State.Terminated.ExitCode, b.State.Terminated.ExitCode)
 		}
@@ -162,7 +162,7 @@ func stirred(versions []*v1.Pod) error {
 		}
 		for _, c := range pod.Status.Conditions {
 			if held[c.Type] && c.Status != v1.ConditionTrue {
-				return fmt.Errorf("%s is %s in version %s, and was True", c.Type, c.Status, pod.ResourceVersion)
+				return fmt.Errorf("%s changed from True to %s in version %s", c.Type, c.Status, pod.ResourceVersion)
 			}
 			held[c.Type] = c.Status == v1.ConditionTrue
 		}

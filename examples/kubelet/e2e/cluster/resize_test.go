@@ -29,7 +29,7 @@ func (n *node) says(t *testing.T, pod string, kind v1.PodConditionType, want str
 func (n *node) has(t *testing.T, pod string, milli int64) {
 	t.Helper()
 	n.becomes(t, "pod", pod, "{.status.containerStatuses[0].allocatedResources.cpu}", fmt.Sprintf("%dm", milli))
-	n.until(t, pod+" has its cgroup", func() error {
+	n.until(t, pod+" has its CPU shares", func() error {
 		return same(fmt.Sprint(cgroups.Shares(milli)), strings.TrimSpace(n.exec(t, pod+"/c", "cat", "/sys/fs/cgroup/cpu/cpu.shares")))
 	})
 	n.says(t, pod, v1.PodResizeInProgress, "")
@@ -81,13 +81,13 @@ func TestResize(t *testing.T) {
 
 		n.resize(t, "full", `{"limits":{"memory":"100E"}}`) // exceeds int64
 		n.says(t, "full", v1.PodResizePending, v1.PodReasonInfeasible)
-		n.until(t, "an event says so", func() error {
+		n.until(t, "event ResizeInfeasible", func() error {
 			return same("[ResizeInfeasible]", fmt.Sprint(only(n.reasons(t, "full"), "ResizeInfeasible", "ResizeStarted")))
 		})
 		n.resize(t, "full", `{"limits":{"memory":"20Mi"}}`)
 		n.says(t, "full", v1.PodResizePending, "")
 		n.says(t, "full", v1.PodResizeInProgress, v1.PodReasonError)
-		n.until(t, "an event says so", func() error {
+		n.until(t, "event ResizeError", func() error {
 			return same("[ResizeError]", fmt.Sprint(only(n.reasons(t, "full"), "ResizeError")))
 		})
 		n.resize(t, "full", `{"limits":{"memory":"150Mi"}}`)

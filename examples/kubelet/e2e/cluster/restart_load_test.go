@@ -62,7 +62,7 @@ func TestKilledUnderLoad(t *testing.T) {
 			}
 			return nil
 		}
-		n.until(t, "all are ready", all)
+		n.until(t, "all pods are ready", all)
 		ids, told := n.staying(t), n.allTold(t)
 		for i := range 10 {
 			n.do(t, "scale", "deployment", "moves", "--replicas", strconv.Itoa(1+rand.IntN(6)))
@@ -75,12 +75,12 @@ func TestKilledUnderLoad(t *testing.T) {
 			n.start(t)
 		}
 		n.do(t, "scale", "deployment", "moves", "--replicas", "2")
-		n.until(t, "all are ready again", func() error {
+		n.until(t, "all pods are ready again", func() error {
 			n.unstick(t)
 			return all()
 		})
 		if n.stuck.Restarts > 0 {
-			t.Skip("the runtime had to be restarted, which others may see")
+			t.Skip("the runtime was restarted, which affects all pods")
 		}
 		require.Equal(t, ids, n.staying(t))
 		require.Equal(t, told, n.allTold(t))
@@ -99,11 +99,11 @@ func (n *node) staying(t *testing.T) map[string]string {
 // allTold returns the counts of events once they are stable for 3 s, because a kubelet may write
 // events late.
 func (n *node) allTold(t *testing.T) (told map[string]int) {
-	n.until(t, "all is told", func() error {
+	n.until(t, "the events are stable", func() error {
 		before := told
 		time.Sleep(3 * time.Second)
 		if told = n.counted(t); !maps.Equal(before, told) {
-			return fmt.Errorf("%v, and before %v", told, before)
+			return fmt.Errorf("%v after %v", told, before)
 		}
 		return nil
 	})

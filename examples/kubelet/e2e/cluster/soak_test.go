@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
-var soakFor = flag.Duration("soak", 30*time.Second, "how long pods come and go in TestSoak")
+var soakFor = flag.Duration("soak", 30*time.Second, "duration of TestSoak")
 
 const soakPods = 60
 
@@ -36,7 +36,7 @@ var soaked = []string{
 func TestSoak(t *testing.T) {
 	onNodes(t, func(t *testing.T, n *node) {
 		s := &soak{n: n, d: n.direct(t), rand: rand.New(rand.NewPCG(rand.Uint64(), 0))}
-		n.apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: soak}\ndata: {turn: begin}\n")
+		n.apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: soak}\ndata: {round: begin}\n")
 		s.fill(t, 2*len(soaked)) // creates lasting objects before the first measurement
 		s.drain(t)
 		before := s.measure(t)
@@ -44,9 +44,9 @@ func TestSoak(t *testing.T) {
 		for begun := time.Now(); time.Since(begun) < *soakFor; time.Sleep(time.Second) {
 			s.turn(t)
 		}
-		t.Logf("%d pods in %d turns; then %v", s.made, s.turns, s.measure(t))
+		t.Logf("%d pods in %d rounds; usage %v", s.made, s.turns, s.measure(t))
 		s.drain(t)
-		n.until(t, "nothing has grown", func() error { return s.measure(t).grown(before) })
+		n.until(t, "no usage has grown", func() error { return s.measure(t).grown(before) })
 		t.Logf("before %v, afterwards %v", before, s.measure(t))
 	})
 }
@@ -80,14 +80,14 @@ func (s *soak) turn(t *testing.T) {
 	s.pods = s.pods[len(gone):]
 	s.n.do(t, append([]string{"delete", "pod", "--wait=false"}, gone...)...)
 	s.fill(t, len(gone))
-	s.n.do(t, "patch", "configmap", "soak", "-p", fmt.Sprintf(`{"data": {"turn": "%d"}}`, s.turns))
+	s.n.do(t, "patch", "configmap", "soak", "-p", fmt.Sprintf(`{"data": {"round": "%d"}}`, s.turns))
 	s.n.unstick(t)
 }
 
 func (s *soak) drain(t *testing.T) {
 	s.n.do(t, append([]string{"delete", "pod", "--wait=false"}, s.pods...)...)
 	s.pods = nil
-	s.n.until(t, "no pod is left", func() error {
+	s.n.until(t, "all pods are deleted", func() error {
 		s.n.unstick(t)
 		if left := s.n.pods(t); len(left) > 0 {
 			return fmt.Errorf("%d pods, such as %s", len(left), left[0].Name)
@@ -147,7 +147,7 @@ func (a footprint) grown(before footprint) error {
 	var errs []error
 	for what, now := range a {
 		if now > before[what]+allowed[what] {
-			errs = append(errs, fmt.Errorf("%s: %d, and %d before", what, now, before[what]))
+			errs = append(errs, fmt.Errorf("%s: %d after %d", what, now, before[what]))
 		}
 	}
 	return errors.Join(errs...)

@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
-var takeovers = flag.Int("takeovers", 3, "how often each kubelet takes over from the other in TestTakeover")
+var takeovers = flag.Int("takeovers", 3, "number of takeovers by each kubelet in TestTakeover")
 
 // TestTakeover hands a node with pods of all kinds from the upstream kubelet to this one and back,
 // for some rounds, with the same root folder, node name and runtime. No container restarts except
@@ -70,7 +70,7 @@ func (h *handover) hand(t *testing.T, binary string) {
 	time.Sleep(300 * time.Millisecond) // its image is pulled, or its container is created or about to start
 
 	h.stop(t)
-	require.Equal(t, ids, h.calmIDs(t), "while nobody is there")
+	require.Equal(t, ids, h.calmIDs(t), "containers without a kubelet")
 	h.binary = binary
 	h.start(t)
 	h.ready(t, names.Replace("begins-NUMBER"))
@@ -90,7 +90,7 @@ func (h *handover) hand(t *testing.T, binary string) {
 
 // settled waits until all pods are in their expected state.
 func (h *handover) settled(t *testing.T) {
-	h.until(t, "the pods are as they have to be", func() error {
+	h.until(t, "the pods have their final phases", func() error {
 		for _, pod := range h.pods(t) {
 			want := string(v1.PodRunning)
 			if pod.Labels["phase"] != "" {

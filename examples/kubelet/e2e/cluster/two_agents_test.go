@@ -24,7 +24,7 @@ func TestTwoAgents(t *testing.T) {
 	twin := n.twin(t, runtimes[1])
 	twin.start(t)
 	const says = "another agent seems to use the name of this node"
-	n.until(t, "the agents say so", func() error {
+	n.until(t, "both agents log the conflict", func() error {
 		var errs []error
 		for _, agent := range []*node{n, twin} {
 			if !strings.Contains(read(t, agent.output), says) {
@@ -33,9 +33,9 @@ func TestTwoAgents(t *testing.T) {
 		}
 		return errors.Join(errs...)
 	})
-	n.until(t, "the second one runs the pod, too", func() error {
+	n.until(t, "the second agent runs the pod, too", func() error {
 		if twin.ids(t)[b.pod+"/c"] == "" {
-			return errors.New("it does not")
+			return errors.New("no container")
 		}
 		return nil
 	})
@@ -46,7 +46,7 @@ func TestTwoAgents(t *testing.T) {
 
 	twin.start(t)
 	n.do(t, "delete", "daemonset", "bystander")
-	n.until(t, "neither has anything left", func() error { return errors.Join(n.empty(), twin.empty()) })
+	n.until(t, "both runtimes are empty", func() error { return errors.Join(n.empty(), twin.empty()) })
 	twin.kill(t)
 }
 
@@ -69,7 +69,7 @@ func (n *node) twin(t *testing.T, rt tb.Runtime) *node {
 		}
 		tb.UnmountRoot(t, twin.root)
 		if t.Failed() {
-			t.Logf("the log of the twin:\n%s", read(t, twin.output))
+			t.Logf("the log of the second agent:\n%s", read(t, twin.output))
 		}
 	})
 	return &twin

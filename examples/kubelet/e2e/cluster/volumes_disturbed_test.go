@@ -36,7 +36,7 @@ func testRestarts(t *testing.T, s *storage) {
 	handle := s.handle(t, "stays")
 	mounted := func() []string { return s.mounts(t, "pvc-"+handle, fmt.Sprintf("%x", sha256.Sum256([]byte(handle)))) }
 	ids, mounts, begun := s.ids(t), mounted(), len(s.driver.Log())
-	require.Len(t, mounts, 2, "it is staged and published")
+	require.Len(t, mounts, 2, "one mount each for staging and publishing")
 	unharmed := func() {
 		t.Helper()
 		now := s.ids(t)
@@ -72,7 +72,7 @@ func testRestarts(t *testing.T, s *storage) {
 		t.Helper()
 		s.until(t, fmt.Sprintf("mount %d hangs", n), func() error {
 			if got := tries(); got < n {
-				return fmt.Errorf("%d so far", got)
+				return fmt.Errorf("%d attempts so far", got)
 			}
 			return nil
 		})
@@ -103,7 +103,7 @@ func testRestarts(t *testing.T, s *storage) {
 	s.kill(t)
 	s.do(t, "delete", "pod", "hangs", "--force", "--grace-period=0")
 	s.start(t)
-	s.until(t, "its volume is taken away", func() error {
+	s.until(t, "its volume is unmounted and detached", func() error {
 		return s.after(begun, hung, "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume", "ControllerUnpublishVolume")
 	})
 	require.False(t, slices.ContainsFunc(s.driver.Log(), func(l string) bool { return l == "begin NodeUnpublishVolume "+handle }))

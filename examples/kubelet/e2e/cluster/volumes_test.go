@@ -27,13 +27,13 @@ func TestVolumes(t *testing.T) {
 		s := newStorage(t, plane, rt)
 		s.prepareLost(t)
 		s.prepareBundles(t)
-		s.held.Store("held", true)
+		s.held.Store("unattached", true)
 		s.applyStorage(t, everything())
 		for _, scenario := range []struct {
 			name string
 			test func(*testing.T, *storage)
 		}{
-			{"claims that cannot be used", testClaimFaults},
+			{"unusable claims", testClaimFaults},
 			{"ephemeral", testEphemeral},
 			{"device", testDevice},
 			{"one pod only", testOnePodOnly},
@@ -47,7 +47,7 @@ func TestVolumes(t *testing.T) {
 			{"not attached", testNotAttached},
 			{"slow unmount", testSlowUnmount},
 			{"restarts", testRestarts},
-			{"the end", testEndOfVolumes},
+			{"removal", testEndOfVolumes},
 		} {
 			t.Run(scenario.name, func(t *testing.T) {
 				begun := time.Now()
@@ -125,7 +125,7 @@ spec:
 		claim("classless", "ReadWriteOnce", "storageClassName: NODE-missing, ") + claiming("classless") +
 		claiming("lost") +
 		elsewhere() + claiming("elsewhere") +
-		claim("held", "ReadWriteOnce", now) + claiming("held") +
+		claim("unattached", "ReadWriteOnce", now) + claiming("unattached") +
 		claim("slow", "ReadWriteOnce", now) + claiming("slow") +
 		claim("stays", "ReadWriteOnce", now) + claiming("stays")
 }
@@ -189,7 +189,7 @@ func testStatefulSet(t *testing.T, s *storage) {
 
 	before := len(s.driver.Log())
 	s.do(t, "scale", "statefulset", "web", "--replicas=0")
-	s.until(t, "both are detached", func() error {
+	s.until(t, "both volumes are detached", func() error {
 		var errs []error
 		for _, pod := range pods {
 			errs = append(errs, s.after(before, handles[pod], "NodeUnpublishVolume", "NodeUnstageVolume", "ControllerUnpublishVolume"))
@@ -199,7 +199,7 @@ func testStatefulSet(t *testing.T, s *storage) {
 	before = len(s.driver.Log())
 	s.do(t, "scale", "statefulset", "web", "--replicas=2")
 	for _, pod := range pods {
-		s.until(t, pod+" is back", func() error {
+		s.until(t, pod+"'s volume is attached and mounted again", func() error {
 			return s.after(before, handles[pod], "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume")
 		})
 		s.ready(t, pod)
@@ -230,7 +230,7 @@ func testDevice(t *testing.T, s *storage) {
 	s.exec(t, "raw/c", "sh", "-c", "echo of raw > /tmp/f && dd if=/tmp/f of=/dev/xvda bs=512 count=1 conv=sync,fsync")
 	data, err := os.ReadFile(s.driver.Data + "/" + s.handle(t, "raw"))
 	require.NoError(t, err)
-	require.True(t, strings.HasPrefix(string(data), "of raw\n"), "it is in the volume")
+	require.True(t, strings.HasPrefix(string(data), "of raw\n"), "the data is in the volume")
 	s.says(t, "Pod", "raw", "SuccessfulMountVolume", "pvc-")
 	s.says(t, "Pod", "wrong", "FailedMount", "volumeMode Block")
 	s.waiting(t, "wrong")
@@ -265,9 +265,9 @@ func testInline(t *testing.T, s *storage) {
 	}
 	first := token()
 	s.authenticates(t, first, "bank")
-	s.until(t, "the driver gets another token", func() error {
+	s.until(t, "the driver receives a new token", func() error {
 		if now := token(); now == "" || now == first {
-			return errors.New("it has the first one")
+			return errors.New("it has the first token")
 		}
 		return nil
 	})
@@ -289,9 +289,9 @@ func testTokens(t *testing.T, s *storage) {
 	id, first := s.ids(t)["tokens/c"], s.exec(t, "tokens/c", "cat", "/v/token")
 	s.authenticates(t, first, "vault")
 	var second string
-	s.until(t, "there is another token", func() error {
+	s.until(t, "the container has a new token", func() error {
 		if second = s.exec(t, "tokens/c", "cat", "/v/token"); second == first {
-			return errors.New("it is the first one")
+			return errors.New("it is the first token")
 		}
 		return nil
 	})
@@ -363,15 +363,15 @@ func testClaimFaults(t *testing.T, s *storage) {
 
 // V25: a volume that is not attached is not staged, and an event of the pod reports it.
 func testNotAttached(t *testing.T, s *storage) {
-	s.says(t, "Pod", "held", "FailedMount", "not attached to this node yet")
-	s.waiting(t, "held")
-	handle := s.handle(t, "held")
+	s.says(t, "Pod", "unattached", "FailedMount", "not attached to this node yet")
+	s.waiting(t, "unattached")
+	handle := s.handle(t, "unattached")
 	inUse, attached, err := s.atNode(t.Context(), handle)
 	require.NoError(t, err)
-	require.True(t, inUse && !attached, "it is said to be in use before it is attached")
+	require.True(t, inUse && !attached, "the Node lists the volume as in use, not as attached")
 	require.Error(t, s.after(0, handle, "begin NodeStageVolume"))
-	s.held.Delete("held")
-	s.ready(t, "held")
+	s.held.Delete("unattached")
+	s.ready(t, "unattached")
 }
 
 // V30: a pod is removed only after its volume is unmounted.
@@ -388,7 +388,7 @@ func testSlowUnmount(t *testing.T, s *storage) {
 		return nil
 	})
 	s.do(t, "delete", "pod", "slow", "--wait=false")
-	s.until(t, "it is unpublished", func() error { return s.after(0, handle, "begin NodeUnpublishVolume") })
+	s.until(t, "the driver unpublishes the volume", func() error { return s.after(0, handle, "begin NodeUnpublishVolume") })
 	time.Sleep(2 * time.Second)
 	require.NotEmpty(t, s.get(t, "pod", "slow", "{.metadata.name}"))
 	require.NotContains(t, s.ids(t), "slow/c")
@@ -401,7 +401,7 @@ func testSlowUnmount(t *testing.T, s *storage) {
 func testEndOfVolumes(t *testing.T, s *storage) {
 	s.do(t, "delete", "statefulset,pod,pvc", "--all", "--wait=false")
 	s.do(t, "delete", "pv", s.name+"-pv", "--wait=false")
-	s.until(t, "all volumes have gone", func() error {
+	s.until(t, "all volumes are deleted", func() error {
 		volumes, err := s.volumes(t.Context())
 		attachments, other := s.attachments(t.Context())
 		if err = errors.Join(err, other); err != nil || len(volumes)+len(attachments) > 0 {
@@ -412,7 +412,7 @@ func testEndOfVolumes(t *testing.T, s *storage) {
 	left, err := os.ReadDir(s.driver.Data)
 	require.NoError(t, err)
 	for _, file := range left {
-		require.Equal(t, s.lost, file.Name(), "but for that of which nobody knows")
+		require.Equal(t, s.lost, file.Name(), "only the volume without an object remains")
 	}
 	n, err := s.api.Nodes().Get(t.Context(), s.name, metav1.GetOptions{})
 	require.NoError(t, err)

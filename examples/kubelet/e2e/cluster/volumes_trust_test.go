@@ -71,8 +71,8 @@ func testTrustBundles(t *testing.T, s *storage) {
 	s.bundle(t, s.name+"-named", "", s.other)
 	s.bundle(t, "example.com:"+s.name+"-s:one", "example.com/"+s.name+"-s", s.CA)
 	s.bundle(t, s.name+"-none", "", s.CA)
-	s.until(t, "the changes are seen", func() error { return errors.Join(shows("named.pem", s.other), shows("signed.pem", s.CA)) })
-	s.until(t, "an optional one has come", func() error { return shows("none.pem", s.CA) })
+	s.until(t, "the container sees the changes", func() error { return errors.Join(shows("named.pem", s.other), shows("signed.pem", s.CA)) })
+	s.until(t, "the container sees the optional bundle", func() error { return shows("none.pem", s.CA) })
 	s.ready(t, "bundleless")
 	s.do(t, "delete", "clustertrustbundle", s.name+"-named", s.name+"-none", "example.com:"+s.name+"-s:one", "example.com:"+s.name+"-other:one")
 }

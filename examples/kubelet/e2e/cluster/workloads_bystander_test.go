@@ -33,7 +33,7 @@ spec:
     metadata: {labels: {app: bystander}}
     spec:
       nodeSelector: {kubernetes.io/hostname: NODE}
-      dnsPolicy: Default # that there is no DNS for services would be an event
+      dnsPolicy: Default # otherwise an event reports the missing cluster DNS
       tolerations: [{operator: Exists}]
       containers:
       - name: c
@@ -43,7 +43,7 @@ spec:
         livenessProbe: {httpGet: {port: 8080, path: /healthz}, periodSeconds: 1, timeoutSeconds: 5}
 `)
 	b := &bystander{node: n}
-	n.until(t, "the bystander is there", func() error {
+	n.until(t, "the bystander exists", func() error {
 		pods := n.of(t, "bystander")
 		if len(pods) != 1 {
 			return fmt.Errorf("%d pods", len(pods))
@@ -94,7 +94,7 @@ func (n *node) becomes(t testing.TB, kind, name, jsonpath, want string) {
 
 func (n *node) fits(t testing.TB, kind, name, jsonpath string, ok func(got string) bool) {
 	t.Helper()
-	n.until(t, kind+" "+name+" "+jsonpath+" fits", func() error {
+	n.until(t, kind+" "+name+" "+jsonpath+" matches", func() error {
 		if got := n.get(t, kind, name, jsonpath); !ok(got) {
 			return errors.New(got)
 		}

@@ -44,7 +44,7 @@ func watched(t *testing.T, n *node) {
 	require.Equal(t, []string{"", "False", "True", "False"}, slices.Compact(ready))
 	require.Equal(t, []string{"", "waiting", "running", "terminated"}, slices.Compact(containers))
 	order := []string{"", "waiting", "running", "terminated"}
-	require.Equal(t, only(order, inits...), slices.Compact(inits), "they may be too fast to be seen, but do not go back")
+	require.Equal(t, only(order, inits...), slices.Compact(inits), "fast states may be missed, but the order is fixed")
 	require.Contains(t, inits, "terminated")
 }
 
@@ -125,7 +125,7 @@ func events(t *testing.T, n *node) {
 		n.apply(t, podOf(pod.name, `
   nodeName: NODE
   dnsPolicy: Default
-  automountServiceAccountToken: false # what takes its time at the server would be an event
+  automountServiceAccountToken: false # a slow server would cause an event
   containers: [`+pod.container+`]
   volumes:
   - name: v
@@ -150,7 +150,7 @@ func events(t *testing.T, n *node) {
 // told waits until the events about a pod have exactly these reasons, in this order.
 func (n *node) told(t *testing.T, pod string, reasons ...string) {
 	t.Helper()
-	n.until(t, "what is told of "+pod, func() error { return same(fmt.Sprint(reasons), fmt.Sprint(n.reasons(t, pod))) })
+	n.until(t, "events of "+pod, func() error { return same(fmt.Sprint(reasons), fmt.Sprint(n.reasons(t, pod))) })
 }
 
 // reasons returns the reasons of a pod's events, ordered by their first occurrence, which is part
@@ -195,15 +195,15 @@ func deletions(t *testing.T, n *node) {
 	n.do(t, "delete", "pod", "short", "--grace-period=2", "--wait=false")
 	n.do(t, "delete", "pod", "none", "--grace-period=0", "--wait=false")
 	n.do(t, "delete", "pod", "forced", "--grace-period=0", "--force")
-	require.Empty(t, n.get(t, "pod", "forced", "{.metadata.name}"), "it is gone from the API at once")
+	require.Empty(t, n.get(t, "pod", "forced", "{.metadata.name}"), "the API object is deleted at once")
 	n.gone(t, "pod", "none")
 	n.gone(t, "pod", "short")
-	require.GreaterOrEqual(t, time.Since(begun), 2*time.Second, "its grace was kept")
+	require.GreaterOrEqual(t, time.Since(begun), 2*time.Second, "the grace period is kept")
 	n.gone(t, "pod", "long")
-	require.FileExists(t, ended, "it could do what it does at its end")
+	require.FileExists(t, ended, "the program finished within its grace period")
 	require.NotEmpty(t, n.ids(t)["shortened/c"])
 	n.do(t, "delete", "pod", "shortened", "--grace-period=1")
 	for _, name := range []string{"short", "none", "forced", "shortened", "long"} {
-		n.until(t, "its containers are gone: "+name, func() error { return same("", n.ids(t)[name+"/c"]) })
+		n.until(t, "containers are removed: "+name, func() error { return same("", n.ids(t)[name+"/c"]) })
 	}
 }

@@ -96,7 +96,7 @@ func (n *node) runs(t *testing.T, app string, want int) {
 			}
 		}
 		if left != 0 {
-			return fmt.Errorf("%d of them do not run: %v", left, ids)
+			return fmt.Errorf("%d containers do not run: %v", left, ids)
 		}
 		return nil
 	})
@@ -241,12 +241,12 @@ func drain(t *testing.T, n *node) {
 	n.runs(t, "moves", 3)
 	n.do(t, "drain", n.name, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout", patience.String())
 	require.Empty(t, n.here(t, "app!=bystander"))
-	n.until(t, "the node says so", func() error {
+	n.until(t, "event NodeNotSchedulable", func() error {
 		return same("[NodeNotSchedulable]", fmt.Sprint(only(n.nodeEvents(t), "NodeNotSchedulable")))
 	})
 	n.do(t, "uncordon", n.name)
 	n.runs(t, "moves", 3)
-	n.until(t, "the node says so", func() error { return same("[NodeSchedulable]", fmt.Sprint(only(n.nodeEvents(t), "NodeSchedulable"))) })
+	n.until(t, "event NodeSchedulable", func() error { return same("[NodeSchedulable]", fmt.Sprint(only(n.nodeEvents(t), "NodeSchedulable"))) })
 }
 
 // taint evicts pods without a toleration.
@@ -254,7 +254,7 @@ func taint(t *testing.T, n *node) {
 	n.deployment(t, "stays", 3)
 	n.runs(t, "stays", 3)
 	n.do(t, "taint", "node", n.name, "room=3:NoExecute")
-	n.until(t, "the pods are gone", func() error { return some("pods", n.here(t, "app!=bystander")) })
+	n.until(t, "all pods without the toleration are evicted", func() error { return some("pods", n.here(t, "app!=bystander")) })
 	n.do(t, "taint", "node", n.name, "room-")
 	n.runs(t, "stays", 3)
 }

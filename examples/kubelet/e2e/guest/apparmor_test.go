@@ -60,17 +60,17 @@ func TestGuestAppArmor(t *testing.T) {
 		k.says(t, pod, want)
 	}
 
-	k.status(t, waits, "it is told why", func(s v1.PodStatus) bool {
+	k.status(t, waits, "the status reports the missing profile", func(s v1.PodStatus) bool {
 		if s.Phase != v1.PodPending || len(s.ContainerStatuses) != 1 || s.ContainerStatuses[0].State.Waiting == nil {
 			return false
 		}
 		why := s.ContainerStatuses[0].State.Waiting
 		return why.Reason == "CreateContainerError" && strings.Contains(why.Message, "apparmor profile not found podwright-later")
 	})
-	k.logs(t, "so does an event", `apparmor profile not found podwright-later" reason=Failed`)
+	k.logs(t, "an event reports the missing profile", `apparmor profile not found podwright-later" reason=Failed`)
 	load(t, "podwright-later")
 	k.says(t, waits, "podwright-later (enforce)\nforbidden: permission denied")
-	k.logs(t, "who names none is refused",
+	k.logs(t, "a request without a profile name is rejected",
 		`msg="Cannot enforce AppArmor: invalid empty AppArmor profile name: appArmorProfile.localhostProfile" reason=AppArmor pod=default/unnamed-guest`)
 
 	all := []*v1.Pod{waits, unnamed}
@@ -83,7 +83,7 @@ func TestGuestAppArmor(t *testing.T) {
 // says waits until the log of the pod's container is exactly want.
 func (k *kubelet) says(t *testing.T, pod *v1.Pod, want string) {
 	t.Helper()
-	until(t, pod.Name+" is confined", func() error {
+	until(t, pod.Name+" logs its profile", func() error {
 		c, err := k.container(t, pod)
 		if err != nil {
 			return err
@@ -98,7 +98,7 @@ func (k *kubelet) says(t *testing.T, pod *v1.Pod, want string) {
 			said = append(said, strings.TrimSpace(line))
 		}
 		if got := strings.Join(said, "\n"); got != want {
-			return fmt.Errorf("it says %q, not %q", got, want)
+			return fmt.Errorf("log %q, want %q", got, want)
 		}
 		return nil
 	})

@@ -53,7 +53,7 @@ func newKubelet(t *testing.T, driver cgroups.Driver) *kubelet {
 	k := &kubelet{folder: t.TempDir(), driver: driver, tree: tree}
 	require.NoError(t, os.Mkdir(filepath.Join(k.folder, "manifests"), 0o755))
 	startContainerd(t, driver)
-	until(t, "containerd answers", func() (err error) {
+	until(t, "containerd is reachable", func() (err error) {
 		k.cri, err = cri.DialRuntime(t.Context(), cri.ClientConfig{Endpoint: socket})
 		return err
 	})
@@ -165,7 +165,7 @@ func (k *kubelet) read(n cgroups.Name, file string) string {
 
 func (k *kubelet) has(t *testing.T, n cgroups.Name, v cgroups.Values) {
 	t.Helper()
-	until(t, k.tree.Path(n)+" has its values", func() error {
+	until(t, k.tree.Path(n)+" has the expected values", func() error {
 		for file, want := range v.Files(cgroups.V2) {
 			if got := k.read(n, file); got != want {
 				return fmt.Errorf("%s is %q, not %q", file, got, want)
@@ -243,7 +243,7 @@ func wholeLife(t *testing.T, k *kubelet) {
 	k.start(t)
 	k.gone(t, hog, bomb, pods["besteffort"])
 	for _, name := range []string{"guaranteed", "burstable"} {
-		require.Equal(t, ids[name], k.running(t, pods[name]), "it was not started again")
+		require.Equal(t, ids[name], k.running(t, pods[name]), "the container was not restarted")
 	}
 	k.remove(t, pods["guaranteed"], pods["burstable"])
 	k.kill(t)
@@ -251,7 +251,7 @@ func wholeLife(t *testing.T, k *kubelet) {
 		entries, err := os.ReadDir(k.folderOf(k.tree.Class(class)))
 		require.NoError(t, err)
 		for _, e := range entries {
-			require.False(t, e.IsDir(), "%s is left", e.Name())
+			require.False(t, e.IsDir(), "leftover cgroup %s", e.Name())
 		}
 	}
 }
@@ -268,13 +268,13 @@ func (k *kubelet) remove(t *testing.T, pods ...*v1.Pod) {
 // gone waits until pods have no remains.
 func (k *kubelet) gone(t *testing.T, pods ...*v1.Pod) {
 	t.Helper()
-	until(t, "pods go", func() error {
+	until(t, "the pods have no remains", func() error {
 		for _, pod := range pods {
 			if _, err := os.Stat(k.folderOf(k.tree.Pod(pod))); err == nil {
-				return fmt.Errorf("%s has its cgroup", pod.Name)
+				return fmt.Errorf("%s still has its cgroup", pod.Name)
 			}
 			if c, _ := k.container(t, pod); c != nil {
-				return fmt.Errorf("%s has a container", pod.Name)
+				return fmt.Errorf("%s still has a container", pod.Name)
 			}
 		}
 		return nil

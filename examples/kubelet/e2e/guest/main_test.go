@@ -90,7 +90,7 @@ func hog() error {
 		}
 		all = append(all, piece)
 		if len(all) > 1<<12 {
-			return fmt.Errorf("took %d MiB", len(all))
+			return fmt.Errorf("allocated %d MiB", len(all))
 		}
 	}
 }

@@ -23,7 +23,7 @@ func TestGuestPowersOff(t *testing.T) {
 	k.start(t)
 	pod := k.put(t, "ends", "linger", v1.ResourceRequirements{})
 	k.running(t, pod)
-	until(t, "logind has given out the lock", func() error {
+	until(t, "the kubelet has logind's lock", func() error {
 		out, err := exec.Command("systemd-inhibit", "--list", "--no-pager").CombinedOutput()
 		if err == nil && !strings.Contains(string(out), "Kubelet needs time to handle node shutdown") {
 			err = errors.New(string(out))
@@ -35,14 +35,14 @@ func TestGuestPowersOff(t *testing.T) {
 	require.Contains(t, string(text), "InhibitDelayMaxSec=60\n")
 
 	do(t, "systemctl", "poweroff")
-	k.logs(t, "the shutdown is noticed", "the node is shutting down")
+	k.logs(t, "the kubelet logs the shutdown", "the node is shutting down")
 	do(t, "systemctl", "mask", "--runtime", "poweroff.target")
 	defer do(t, "systemctl", "unmask", "--runtime", "poweroff.target")
-	k.logs(t, "logind goes on, and fails", "the node shutdown was cancelled")
+	k.logs(t, "the shutdown fails, and the kubelet logs its cancellation", "the node shutdown was cancelled")
 	c, err := k.container(t, pod)
 	require.NoError(t, err)
-	require.Equal(t, runtimeapi.ContainerState_CONTAINER_EXITED, c.State, "logind has waited for it")
-	require.Equal(t, int32(0), c.ExitCode, "it was told to end, and had the time")
+	require.Equal(t, runtimeapi.ContainerState_CONTAINER_EXITED, c.State, "logind waited for the container")
+	require.Equal(t, int32(0), c.ExitCode, "the container exited by SIGTERM within its grace period")
 	after := k.put(t, "after", "pause", v1.ResourceRequirements{})
 	k.running(t, after)
 	k.remove(t, pod, after)
@@ -53,7 +53,7 @@ func (k *kubelet) logs(t *testing.T, what, text string) {
 	until(t, what, func() error {
 		log, err := os.ReadFile(k.log())
 		if err == nil && !strings.Contains(string(log), text) {
-			err = errors.New("not yet")
+			err = errors.New("no such line in the log")
 		}
 		return err
 	})

@@ -42,7 +42,7 @@ func (s *Starts) Free(t testing.TB, log string, rt tb.Runtime) (restarted bool) 
 	if !is {
 		return false
 	}
-	t.Log("the runtime is restarted: it cannot remove a container whose start was cut off")
+	t.Log("restart the runtime: it cannot remove a container whose start was interrupted")
 	rt.Stop(t)
 	rt.Start(t)
 	s.starting = time.Time{}
