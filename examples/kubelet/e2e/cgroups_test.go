@@ -37,8 +37,8 @@ func hostVersion() cgroups.Version {
 	return cgroups.V1
 }
 
-// ofCPU returns requests and limits. An empty string sets none.
-func ofCPU(request, limit, memory string) (r v1.ResourceRequirements) {
+// cpuAndMemory returns requests and limits. An empty string sets none.
+func cpuAndMemory(request, limit, memory string) (r v1.ResourceRequirements) {
 	r.Requests, r.Limits = v1.ResourceList{}, v1.ResourceList{}
 	for _, set := range []struct {
 		list v1.ResourceList
@@ -60,7 +60,7 @@ func TestCgroups(t *testing.T) {
 		require.NoError(t, err)
 		want := map[string]*v1.Pod{}
 		for name, r := range map[string]v1.ResourceRequirements{
-			"guaranteed": ofCPU("300m", "300m", "48Mi"), "burstable": ofCPU("250m", "", ""), "limited": ofCPU("100m", "500m", "32Mi"), "besteffort": {},
+			"guaranteed": cpuAndMemory("300m", "300m", "48Mi"), "burstable": cpuAndMemory("250m", "", ""), "limited": cpuAndMemory("100m", "500m", "32Mi"), "besteffort": {},
 		} {
 			pod := newPod(name, shell("main", s.images.Busybox, untilTerm))
 			pod.Spec.Containers[0].Resources = r
@@ -75,7 +75,7 @@ func TestCgroups(t *testing.T) {
 			for file, value := range cgroups.ForPod(cgroups.Config{PodPids: 64}, placed).Files(hostVersion()) {
 				require.Equal(t, value, cgroupFile(t, paths[name], file), "%s of %s", file, name)
 			}
-			for _, c := range s.see(t).of(name).running() {
+			for _, c := range s.mustRuntimeState(t).of(name).running() {
 				require.True(t, inCgroup(paths[name], c.Id), "container of %s in the pod's cgroup", name)
 			}
 		}
@@ -90,7 +90,7 @@ func TestCgroups(t *testing.T) {
 		})
 		require.Contains(t, s.log(t), "CgroupV1")
 
-		same := s.see(t).ids()
+		same := s.mustRuntimeState(t).ids()
 		s.kill(t)
 		require.NoError(t, os.Remove(s.manifest("burstable.yaml")))
 		s.start(t)
@@ -102,7 +102,7 @@ func TestCgroups(t *testing.T) {
 		})
 		for name := range same {
 			if !strings.HasPrefix(name, "burstable/") {
-				require.Equal(t, same[name], s.see(t).ids()[name], name)
+				require.Equal(t, same[name], s.mustRuntimeState(t).ids()[name], name)
 			}
 		}
 	})

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// shapes returns pods of each QoS class, by name, with all settings that affect their cgroups.
-func shapes(s *scene) map[string]*v1.Pod {
+// podShapes returns pods of each QoS class, by name, with all settings that affect their cgroups.
+func podShapes(s *scene) map[string]*v1.Pod {
 	out := map[string]*v1.Pod{}
 	add := func(name string, change func(*v1.PodSpec)) {
 		pod := newPod(name, shell("main", s.images.Busybox, untilTerm))
@@ -30,7 +30,7 @@ func shapes(s *scene) map[string]*v1.Pod {
 	lists := map[string][2]string{"none": {}, "cpu": {"5m", ""}, "memory": {"", "24Mi"}, "both": {"8m", "32Mi"}, "more": {"35m", "48Mi"}, "large": {"", "40Mi"}}
 	resources := func(requests, limits string) v1.ResourceRequirements {
 		r, l := lists[requests], lists[limits]
-		return v1.ResourceRequirements{Requests: ofCPU(r[0], "", r[1]).Requests, Limits: ofCPU("", l[0], l[1]).Limits}
+		return v1.ResourceRequirements{Requests: cpuAndMemory(r[0], "", r[1]).Requests, Limits: cpuAndMemory("", l[0], l[1]).Limits}
 	}
 	for _, requests := range []string{"none", "cpu", "memory", "both"} {
 		for _, limits := range []string{"none", "more", "both", "large"} {
@@ -63,12 +63,12 @@ func shapes(s *scene) map[string]*v1.Pod {
 			p.Resources = new(resources("both", "more"))
 			p.Containers[0].Resources = resources(kind, kind)
 			if kind == "more" {
-				p.Resources.Limits = ofCPU("", "1", "100Mi").Limits
-				p.Resources.Requests = ofCPU("40m", "", "60Mi").Requests
+				p.Resources.Limits = cpuAndMemory("", "1", "100Mi").Limits
+				p.Resources.Requests = cpuAndMemory("40m", "", "60Mi").Requests
 			}
 		})
 		add("pod-guaranteed-"+kind, func(p *v1.PodSpec) {
-			p.Resources = new(ofCPU("38m", "38m", "64Mi"))
+			p.Resources = new(cpuAndMemory("38m", "38m", "64Mi"))
 			p.Containers[0].Resources = resources(kind, kind)
 		})
 	}
@@ -91,8 +91,8 @@ func cgroupValues(root string) map[string]string {
 	return out
 }
 
-// many are pods of each shape on one of the two kubelets, for a takeover by the second one.
-type many struct {
+// takeoverPods are pods of each shape on one of the two kubelets, for a takeover by the second one.
+type takeoverPods struct {
 	*scene
 	pods map[string]*v1.Pod
 	root string
@@ -100,13 +100,13 @@ type many struct {
 
 // place starts the pods. It returns the values of their cgroups, and a function that returns an
 // error if their containers changed.
-func (m *many) place(t *testing.T) (values map[string]string, same func() error) {
+func (m *takeoverPods) place(t *testing.T) (values map[string]string, same func() error) {
 	t.Helper()
 	for name, pod := range m.pods {
 		m.scene.place(t, name+".yaml", pod)
 	}
 	wait(t, time.Minute, "all pods run", func() error {
-		w, err := m.look()
+		w, err := m.runtimeState()
 		run := w.ids()
 		for name, pod := range m.pods {
 			for _, c := range pod.Spec.Containers {
@@ -118,10 +118,10 @@ func (m *many) place(t *testing.T) (values map[string]string, same func() error)
 		return err
 	})
 	time.Sleep(time.Second) // cgroups of classes follow their pods
-	before := m.see(t).ids()
+	before := m.mustRuntimeState(t).ids()
 	return cgroupValues(m.root), func() error {
-		w, err := m.look()
-		if other := unlike(w.ids(), before); err == nil && len(other) > 0 {
+		w, err := m.runtimeState()
+		if other := diffValues(w.ids(), before); err == nil && len(other) > 0 {
 			err = fmt.Errorf("%q", other)
 		}
 		return err
@@ -129,7 +129,7 @@ func (m *many) place(t *testing.T) (values map[string]string, same func() error)
 }
 
 // remove ends the pods and waits until all their remains are removed.
-func (m *many) remove(t *testing.T) {
+func (m *takeoverPods) remove(t *testing.T) {
 	t.Helper()
 	for name := range m.pods {
 		require.NoError(t, os.Remove(m.manifest(name+".yaml")))
@@ -137,8 +137,8 @@ func (m *many) remove(t *testing.T) {
 	wait(t, time.Minute, "all pods are removed", func() error { return errors.Join(m.empty(), m.noCgroups()) })
 }
 
-// unlike returns the keys with different values.
-func unlike(one, other map[string]string) (out []string) {
+// diffValues returns the keys with different values.
+func diffValues(one, other map[string]string) (out []string) {
 	all := maps.Clone(one)
 	maps.Copy(all, other)
 	for _, key := range slices.Sorted(maps.Keys(all)) {
@@ -153,15 +153,15 @@ func unlike(one, other map[string]string) (out []string) {
 // takes over the pods of its counterpart without a restart or a changed value.
 func TestCgroupsEqualUpstreams(t *testing.T) {
 	besideUpstream(t, func(t *testing.T, s *scene, u *upstream) {
-		m := &many{scene: s, pods: shapes(s), root: "/podwright-" + s.node}
+		m := &takeoverPods{scene: s, pods: podShapes(s), root: "/podwright-" + s.node}
 		require.GreaterOrEqual(t, len(m.pods), 40)
 		s.start(t)
 		ours, same := m.place(t)
 		require.Zero(t, s.terminate(t, 30*time.Second))
 		u.start(t)
-		hold(t, 20*time.Second, "the upstream kubelet restarts no container", same)
+		consistently(t, 20*time.Second, "the upstream kubelet restarts no container", same)
 		wait(t, 90*time.Second, "the cgroup values are unchanged", func() error { // upstream updates all pods together once a minute
-			if other := unlike(ours, cgroupValues(m.root)); len(other) > 0 {
+			if other := diffValues(ours, cgroupValues(m.root)); len(other) > 0 {
 				return fmt.Errorf("%q", other)
 			}
 			return same()
@@ -175,9 +175,9 @@ func TestCgroupsEqualUpstreams(t *testing.T) {
 		theirs, same := m.place(t)
 		u.end(t, syscall.SIGTERM)
 		require.Greater(t, len(theirs), 5*len(m.pods))
-		require.Empty(t, unlike(ours, theirs))
+		require.Empty(t, diffValues(ours, theirs))
 		s.start(t)
-		hold(t, 15*time.Second, "this kubelet restarts no container", same)
-		require.Empty(t, unlike(cgroupValues(m.root), theirs), "after the takeover by this kubelet")
+		consistently(t, 15*time.Second, "this kubelet restarts no container", same)
+		require.Empty(t, diffValues(cgroupValues(m.root), theirs), "after the takeover by this kubelet")
 	})
 }

@@ -23,13 +23,13 @@ import (
 //   - an untouched container does not run or was replaced.
 type history struct {
 	scene *scene
-	// maxRestarts returns the allowed number of replacements of a container so far. begunAnew
+	// maxRestarts returns the allowed number of replacements of a container so far. recreated
 	// reports whether the pod may have been removed and added again with the same UID.
 	maxRestarts func(pod, container string) int
-	begunAnew   func(pod string) bool
+	recreated   func(pod string) bool
 	// instances has the IDs of the observed containers by pod UID, container and content.
 	instances map[content][]string
-	ran       map[string]*instanceSeen
+	ran       map[string]*instance
 	// untouched has the ids of the containers that must run all the time.
 	untouched map[string]string
 	// now counts the running containers by pod and container.
@@ -37,7 +37,7 @@ type history struct {
 	// last is the latest state; changes counts its changes.
 	last    string
 	changes int
-	looks   int
+	scans   int
 	// cutStarts are the containers that exited without having run.
 	cutStarts map[string]bool
 }
@@ -45,7 +45,7 @@ type history struct {
 // content identifies containers of one UID, name and content hash.
 type content struct{ uid, container, hash string }
 
-type instanceSeen struct {
+type instance struct {
 	attempt uint32
 	log     string
 	file    os.FileInfo
@@ -54,16 +54,16 @@ type instanceSeen struct {
 func newHistory(s *scene) *history {
 	return &history{
 		scene: s, instances: map[content][]string{},
-		ran: map[string]*instanceSeen{}, cutStarts: map[string]bool{},
+		ran: map[string]*instance{}, cutStarts: map[string]bool{},
 	}
 }
 
 func (h *history) String() string {
-	return fmt.Sprintf("%d containers with %d contents in %d scans", len(h.ran), len(h.instances), h.looks)
+	return fmt.Sprintf("%d containers with %d contents in %d scans", len(h.ran), len(h.instances), h.scans)
 }
 
-// watched returns cond preceded by a call of watch.
-func (h *history) watched(cond func() error) func() error {
+// watchThen returns cond preceded by a call of watch.
+func (h *history) watchThen(cond func() error) func() error {
 	return func() error {
 		if err := h.watch(); err != nil || cond == nil {
 			return err
@@ -74,11 +74,11 @@ func (h *history) watched(cond func() error) func() error {
 
 // watch checks the current state of the runtime.
 func (h *history) watch() error {
-	w, err := h.scene.look()
+	w, err := h.scene.runtimeState()
 	if err != nil {
 		return err
 	}
-	h.looks++
+	h.scans++
 	h.now = map[string]int{}
 	var errs []error
 	for _, c := range w.containers {
@@ -88,9 +88,9 @@ func (h *history) watch() error {
 			if h.now[name+"/"+c.Metadata.Name]++; h.now[name+"/"+c.Metadata.Name] > 1 {
 				errs = append(errs, fmt.Errorf("%s/%s runs more than once: %s", name, c.Metadata.Name, w.of(name)))
 			}
-			errs = append(errs, h.seeRunning(name, c))
+			errs = append(errs, h.observeRunning(name, c))
 		case runtimeapi.ContainerState_CONTAINER_EXITED:
-			h.seeExited(c)
+			h.observeExited(c)
 		}
 	}
 	ids := w.ids()
@@ -106,9 +106,9 @@ func (h *history) watch() error {
 	return errors.Join(errs...)
 }
 
-func (h *history) seeRunning(pod string, c *runtimeapi.Container) error {
+func (h *history) observeRunning(pod string, c *runtimeapi.Container) error {
 	if h.ran[c.Id] == nil {
-		if err := h.seeNew(pod, c); err != nil {
+		if err := h.observeNew(pod, c); err != nil {
 			return err
 		}
 	}
@@ -126,8 +126,8 @@ func (h *history) seeRunning(pod string, c *runtimeapi.Container) error {
 	return fmt.Errorf("%s/%s: log of running container %s was removed or replaced: %w", pod, c.Metadata.Name, c.Id, errors.Join(err, errors.New(seen.log)))
 }
 
-// seeNew checks a container at its first observation against its predecessors.
-func (h *history) seeNew(pod string, c *runtimeapi.Container) error {
+// observeNew checks a container at its first observation against its predecessors.
+func (h *history) observeNew(pod string, c *runtimeapi.Container) error {
 	response, err := h.scene.cri.ContainerStatus(context.Background(), c.Id, false)
 	if cri.IsNotFound(err) {
 		return nil
@@ -135,7 +135,7 @@ func (h *history) seeNew(pod string, c *runtimeapi.Container) error {
 	if err != nil {
 		return err
 	}
-	seen := &instanceSeen{attempt: c.Metadata.Attempt, log: response.Status.LogPath}
+	seen := &instance{attempt: c.Metadata.Attempt, log: response.Status.LogPath}
 	if seen.file, err = os.Stat(seen.log); err != nil {
 		if response, lost := h.scene.cri.ContainerStatus(context.Background(), c.Id, false); lost != nil || response.Status.State != runtimeapi.ContainerState_CONTAINER_RUNNING {
 			return nil
@@ -154,14 +154,14 @@ func (h *history) seeNew(pod string, c *runtimeapi.Container) error {
 		return fmt.Errorf("%s/%s: %s #%d replaced %v without a cause", pod, c.Metadata.Name, c.Id, c.Metadata.Attempt, before)
 	}
 	// A pod that was removed and added again with its UID may count from zero.
-	if last := h.ran[before[len(before)-1]]; seen.attempt <= last.attempt && !h.begunAnew(pod) {
+	if last := h.ran[before[len(before)-1]]; seen.attempt <= last.attempt && !h.recreated(pod) {
 		return fmt.Errorf("%s/%s: attempt #%d runs after attempt #%d", pod, c.Metadata.Name, seen.attempt, last.attempt)
 	}
 	return nil
 }
 
-// seeExited records whether a container exited without having run.
-func (h *history) seeExited(c *runtimeapi.Container) {
+// observeExited records whether a container exited without having run.
+func (h *history) observeExited(c *runtimeapi.Container) {
 	if _, known := h.cutStarts[c.Id]; known || h.ran[c.Id] != nil {
 		return
 	}

@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func (c *churn) put(t *testing.T, name string) {
+func (c *churn) placeNext(t *testing.T, name string) {
 	t.Helper()
 	c.version++
-	c.puts[name]++
+	c.writes[name]++
 	before, d := c.desired[name], &desiredPod{}
 	last := c.inPlace[name]
 	if before != nil && last != nil {
@@ -25,7 +25,7 @@ func (c *churn) put(t *testing.T, name string) {
 		d.tally = &tally{start: fmt.Sprintf("%s.%d", name, c.version)}
 		c.tallies[d.start] = d.tally
 		if last != nil {
-			d.earlier = last.most() + 1
+			d.earlierRestarts = last.allowedRestarts() + 1
 		}
 	}
 	d.pod = c.newPod(name, d.start)
@@ -79,8 +79,8 @@ while ! [ -e /orders/$START.end ] || [ $(cat /orders/$START.end) -lt $n ]; do sl
 `
 )
 
-// order orders the program of a pod's second container to exit.
-func (c *churn) order(t *testing.T, name string) {
+// orderExit orders the program of a pod's second container to exit.
+func (c *churn) orderExit(t *testing.T, name string) {
 	t.Helper()
 	d := c.desired[name]
 	n := c.starts(t, d.start)
@@ -104,9 +104,9 @@ func (c *churn) starts(t *testing.T, start string) int {
 	return strings.Count(string(data), "\n")
 }
 
-// spoil breaks a manifest after the kubelet has read its newest version: that version must keep
-// running.
-func (c *churn) spoil(t *testing.T, name string) {
+// breakManifest breaks a manifest after the kubelet has read its newest version: that version must
+// keep running.
+func (c *churn) breakManifest(t *testing.T, name string) {
 	t.Helper()
 	have, err := c.pod(name)
 	d := c.desired[name]

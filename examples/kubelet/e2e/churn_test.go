@@ -29,7 +29,7 @@ const (
 	// containers, other changes replace none.
 	inPlacePods = 4
 	// longestLife bounds the time between start and kill, unless the kill follows an action of the
-	// kubelet (see moment).
+	// kubelet (see killTime).
 	longestLife = 1500 * time.Millisecond
 )
 
@@ -61,10 +61,10 @@ func TestKilledDuringChurn(t *testing.T) {
 		begin = time.Now()
 		before := len(c.ran)
 		for i := range kills {
-			c.live(t)
-			c.die(t)
+			c.changeUntilKill(t)
+			c.killAndChange(t)
 			if i == kills/4 {
-				c.order(t, job)
+				c.orderExit(t, job)
 			}
 			s.start(t)
 		}
@@ -73,12 +73,12 @@ func TestKilledDuringChurn(t *testing.T) {
 		require.Greater(t, len(c.ran)-before, kills/20, "too few containers started")
 
 		begin = time.Now()
-		c.settle(t)
+		c.waitConverged(t)
 		t.Logf("converged after %s", time.Since(begin).Round(time.Millisecond))
-		hold(t, 2*time.Second, "no further change", c.watched(c.converged))
+		consistently(t, 2*time.Second, "no further change", c.watchThen(c.converged))
 		c.exitWithoutAgent(t)
 		steadyIsUntouched(t)
-		c.leave(t)
+		c.removeAll(t)
 		t.Logf("%s; %d interrupted starts, %d restarts of the runtime", c.history, len(c.cutStarts), c.stuck.Restarts)
 	})
 }
@@ -104,8 +104,8 @@ type churn struct {
 	// desired has the pods by name; tallies has current and former pods by start.
 	desired map[string]*desiredPod
 	tallies map[string]*tally
-	// puts and removals count the changes of the manifests, by pod.
-	puts, removals map[string]int
+	// writes and removals count the changes of the manifests, by pod.
+	writes, removals map[string]int
 	// inPlace has the last tallies of pods with a fixed UID.
 	inPlace map[string]*tally
 	version int
@@ -129,25 +129,25 @@ type tally struct {
 	// edits counts changes in place, exits the ordered exits, and cuts the kills at which some
 	// container did not run.
 	edits, exits, cuts int
-	// earlier is the number of allowed restarts of a pod that returns with the same UID: the
-	// kubelet may have missed its absence.
-	earlier int
+	// earlierRestarts is the number of allowed restarts of a pod that returns with the same UID:
+	// the kubelet may have missed its absence.
+	earlierRestarts int
 	// ordered is the number of the last start that was ordered to exit.
 	ordered int
 }
 
-// most returns the allowed number of restarts of one container of the pod.
-func (t *tally) most() int { return t.edits + t.exits + t.cuts + t.earlier }
+// allowedRestarts returns the allowed number of restarts of one container of the pod.
+func (t *tally) allowedRestarts() int { return t.edits + t.exits + t.cuts + t.earlierRestarts }
 
 func newChurn(t *testing.T, s *scene, seed uint64) *churn {
 	c := &churn{
 		scene: s, rand: rand.New(rand.NewPCG(seed, 0)), orders: s.dir + "/orders",
 		desired: map[string]*desiredPod{}, tallies: map[string]*tally{}, inPlace: map[string]*tally{},
-		puts: map[string]int{}, removals: map[string]int{},
+		writes: map[string]int{}, removals: map[string]int{},
 	}
 	c.history = newHistory(s)
 	c.history.maxRestarts = c.maxRestarts
-	c.history.begunAnew = func(name string) bool { return c.removals[name] > 0 }
+	c.history.recreated = func(name string) bool { return c.removals[name] > 0 }
 	require.NoError(t, os.Mkdir(c.orders, 0o755))
 	return c
 }
@@ -155,11 +155,11 @@ func newChurn(t *testing.T, s *scene, seed uint64) *churn {
 // maxRestarts returns how many times a container may have been replaced by one with the same UID,
 // name and image.
 func (c *churn) maxRestarts(name, container string) int {
-	removals, puts := c.removals[name], c.puts[name]
+	removals, writes := c.removals[name], c.writes[name]
 	d := c.desired[name]
 	switch {
 	case c.inPlace[name] != nil && container == "main":
-		return removals + puts // each put may change the image back
+		return removals + writes // each write may change the image back
 	case c.inPlace[name] != nil:
 		return removals
 	case d == nil || name == job || container == "main":
@@ -183,21 +183,21 @@ func (c *churn) setUp(t *testing.T) {
 		names = append(names, churnName(i*2))
 	}
 	for _, name := range names {
-		c.put(t, name)
+		c.placeNext(t, name)
 	}
 	for _, name := range names {
 		c.running(t, name)
 	}
-	c.must(t, c.watch())
+	c.requireNoError(t, c.watch())
 }
 
-// must fails the test on an error and logs the runtime's state.
-func (c *churn) must(t *testing.T, err error) {
+// requireNoError fails the test on an error and logs the runtime's state.
+func (c *churn) requireNoError(t *testing.T, err error) {
 	t.Helper()
 	if err == nil {
 		return
 	}
-	w, lookErr := c.look()
+	w, lookErr := c.runtimeState()
 	t.Fatalf("after %d starts of the kubelet: %v\n\nthe runtime has %s %v", c.launches, err, w, lookErr)
 }
 
@@ -207,10 +207,10 @@ func churnName(i int) string { return fmt.Sprintf("churn-%d", i) }
 // statuses that the kubelet reports for them. It breaks the manifest of one steady pod.
 func (c *churn) keepSteady(t *testing.T) func(t *testing.T) {
 	t.Helper()
-	c.spoil(t, "steady-3")
+	c.breakManifest(t, "steady-3")
 	require.True(t, c.desired["steady-3"].broken)
 	c.history.untouched = map[string]string{}
-	for name, id := range c.see(t).ids() {
+	for name, id := range c.mustRuntimeState(t).ids() {
 		if strings.HasPrefix(name, "steady-") {
 			c.history.untouched[name] = id
 		}
@@ -228,11 +228,11 @@ func (c *churn) keepSteady(t *testing.T) func(t *testing.T) {
 	}
 }
 
-// live makes random changes until the moment of the kill.
-func (c *churn) live(t *testing.T) {
+// changeUntilKill makes random changes until the moment of the kill.
+func (c *churn) changeUntilKill(t *testing.T) {
 	t.Helper()
 	begin := time.Now()
-	due, deadline := c.moment(begin)
+	reached, deadline := c.killTime(begin)
 	after := time.Duration(c.rand.IntN(60)) * time.Millisecond
 	next := begin.Add(time.Duration(c.rand.IntN(150)) * time.Millisecond)
 	tick := time.NewTicker(poll / 2)
@@ -242,18 +242,18 @@ func (c *churn) live(t *testing.T) {
 			c.step(t)
 			next = time.Now().Add(time.Duration(c.rand.IntN(400)) * time.Millisecond)
 		}
-		c.must(t, c.watch())
-		if due != nil && due() {
-			due, deadline = nil, time.Now().Add(after)
+		c.requireNoError(t, c.watch())
+		if reached != nil && reached() {
+			reached, deadline = nil, time.Now().Add(after)
 		}
 		<-tick.C
 	}
 }
 
-// moment draws the moment of the kill: a random time; shortly after a number of changes, most of
+// killTime draws the moment of the kill: a random time; shortly after a number of changes, most of
 // them starts and ends of containers; or shortly after containers began to run, so that a kubelet
 // does more than repeat the work of its predecessor.
-func (c *churn) moment(begin time.Time) (due func() bool, deadline time.Time) {
+func (c *churn) killTime(begin time.Time) (reached func() bool, deadline time.Time) {
 	changes, ran := c.changes, len(c.ran)
 	switch c.rand.IntN(3) {
 	case 0:
@@ -267,11 +267,11 @@ func (c *churn) moment(begin time.Time) (due func() bool, deadline time.Time) {
 	}
 }
 
-// die kills the kubelet and makes changes before the next start.
-func (c *churn) die(t *testing.T) {
+// killAndChange kills the kubelet and makes changes before the next start.
+func (c *churn) killAndChange(t *testing.T) {
 	t.Helper()
 	c.kill(t)
-	c.must(t, c.watch())
+	c.requireNoError(t, c.watch())
 	cut := false
 	for name, d := range c.desired {
 		if name == job {
@@ -294,13 +294,13 @@ func (c *churn) die(t *testing.T) {
 func (c *churn) step(t *testing.T) {
 	t.Helper()
 	if c.rand.IntN(8) == 0 {
-		c.order(t, fmt.Sprintf("exit-%d", c.rand.IntN(exitPods)))
+		c.orderExit(t, fmt.Sprintf("exit-%d", c.rand.IntN(exitPods)))
 		return
 	}
 	name := churnName(c.rand.IntN(churnPods))
 	switch n := c.rand.IntN(10); {
 	case c.desired[name] == nil || n < 4:
-		c.put(t, name)
+		c.placeNext(t, name)
 	case n < 7:
 		c.unplace(t, name+".yaml")
 		delete(c.desired, name)
@@ -309,15 +309,15 @@ func (c *churn) step(t *testing.T) {
 		c.place(t, name+".yaml", c.desired[name].pod) // unchanged content
 		c.desired[name].broken = false
 	default:
-		c.spoil(t, name)
+		c.breakManifest(t, name)
 	}
 }
 
-// settle waits until exactly the containers of the manifests run.
-func (c *churn) settle(t *testing.T) {
+// waitConverged waits until exactly the containers of the manifests run.
+func (c *churn) waitConverged(t *testing.T) {
 	t.Helper()
 	c.stuck.Skip(c.log(t))
-	converged := c.watched(c.converged)
+	converged := c.watchThen(c.converged)
 	// Below one minute, so that the periodic collection cannot be the remover of deleted pods.
 	c.waitUnstuck(t, 50*time.Second, "exactly the pods of the manifests run", converged)
 }
@@ -327,19 +327,19 @@ func (c *churn) settle(t *testing.T) {
 func (c *churn) exitWithoutAgent(t *testing.T) {
 	t.Helper()
 	const name = "exit-0/second"
-	before := c.see(t).ids()
+	before := c.mustRuntimeState(t).ids()
 	c.kill(t)
-	c.order(t, "exit-0")
+	c.orderExit(t, "exit-0")
 	wait(t, 40*time.Second, "the program exits", func() error {
-		if now := c.see(t).ids(); now[name] == before[name] {
+		if now := c.mustRuntimeState(t).ids(); now[name] == before[name] {
 			return fmt.Errorf("%s still runs", now[name])
 		}
 		return nil
 	})
 	c.collected = true
 	c.start(t)
-	c.waitUnstuck(t, 40*time.Second, "the program runs again without leftovers", c.watched(c.converged))
-	after := c.see(t).ids()
+	c.waitUnstuck(t, 40*time.Second, "the program runs again without leftovers", c.watchThen(c.converged))
+	after := c.mustRuntimeState(t).ids()
 	was, is := attempt(t, before[name]), attempt(t, after[name])
 	require.Equal(t, was+1, is, "one restart per exit")
 	delete(before, name)
@@ -347,7 +347,7 @@ func (c *churn) exitWithoutAgent(t *testing.T) {
 	require.Equal(t, before, after)
 }
 
-// attempt returns the restart count in an ID of world.ids.
+// attempt returns the restart count in an ID of runtimeState.ids.
 func attempt(t *testing.T, id string) int {
 	t.Helper()
 	_, text, _ := strings.Cut(id, "attempt ")
@@ -356,8 +356,8 @@ func attempt(t *testing.T, id string) int {
 	return n
 }
 
-// leave removes all manifests and waits until the runtime has no remains of their pods.
-func (c *churn) leave(t *testing.T) {
+// removeAll removes all manifests and waits until the runtime has no remains of their pods.
+func (c *churn) removeAll(t *testing.T) {
 	t.Helper()
 	c.history.untouched = nil
 	for name := range c.desired {

@@ -107,23 +107,24 @@ func (s *csiScene) csiPod(name, driver string, change ...func(*v1.CSIVolumeSourc
 	for _, f := range change {
 		f(source)
 	}
-	mounted(pod, "v", "/v", v1.VolumeSource{CSI: source})
+	addVolume(pod, "v", "/v", v1.VolumeSource{CSI: source})
 	return pod
 }
 
-// goes removes a pod and waits until all its remains are removed.
-func (s *csiScene) goes(t *testing.T, name string) {
+// removePod removes a pod and waits until all its remains are removed.
+func (s *csiScene) removePod(t *testing.T, name string) {
 	t.Helper()
 	pod, err := s.pod(name)
 	require.NoError(t, err)
 	s.unplace(t, name+".yaml")
 	wait(t, 20*time.Second, name+" is removed", func() error {
-		return errors.Join(s.gone(name, string(pod.UID)), noMounts(filepath.Join(s.root, "pods", string(pod.UID))))
+		return errors.Join(s.noRemains(name, string(pod.UID)), noMounts(filepath.Join(s.root, "pods", string(pod.UID))))
 	})
 }
 
-// measures waits until the Summary has the usage of a pod's volumes as reported by their driver.
-func (s *csiScene) measures(t *testing.T, name string, volumes ...string) {
+// waitVolumeStats waits until the Summary has the usage of a pod's volumes as reported by their
+// driver.
+func (s *csiScene) waitVolumeStats(t *testing.T, name string, volumes ...string) {
 	t.Helper()
 	wait(t, 15*time.Second, "the Summary has the usage of the driver's volumes", func() error {
 		var all statsapi.Summary
@@ -151,13 +152,13 @@ func (s *csiScene) bystander(t *testing.T, name string) {
 	begin := time.Now()
 	s.place(t, name+"-csi.yaml", s.csiPod(name+"-csi", "good"))
 	pod := newPod(name, shell("main", s.images.Busybox, untilTerm))
-	mounted(pod, "memory", "/memory", memory("1Mi"))
+	addVolume(pod, "memory", "/memory", memory("1Mi"))
 	s.place(t, name+".yaml", pod)
 	s.running(t, name)
 	s.running(t, name+"-csi")
-	s.shows(t, name+"-csi", "cat /v/color", "red")
-	s.goes(t, name)
-	s.goes(t, name+"-csi")
+	s.waitOutput(t, name+"-csi", "cat /v/color", "red")
+	s.removePod(t, name)
+	s.removePod(t, name+"-csi")
 	require.NoError(t, s.healthy())
 	t.Logf("bystanders started and stopped in %s", time.Since(begin).Round(time.Millisecond))
 }
@@ -171,15 +172,15 @@ func TestCSI(t *testing.T) {
 		key := func(source *v1.CSIVolumeSource) { source.NodePublishSecretRef = &v1.LocalObjectReference{Name: "pass"} }
 		pod := s.csiPod("p", "d", key)
 		pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: new(int64(2000))}
-		mounted(pod, "ro", "/ro", v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "d", ReadOnly: new(true)}})
+		addVolume(pod, "ro", "/ro", v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "d", ReadOnly: new(true)}})
 		republished := v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "fresh"}}
 		key(republished.CSI)
-		mounted(pod, "fresh", "/fresh", republished)
-		mountAt(pod, "v", "/color", func(m *v1.VolumeMount) { m.SubPath = "color" })
+		addVolume(pod, "fresh", "/fresh", republished)
+		addMount(pod, "v", "/color", func(m *v1.VolumeMount) { m.SubPath = "color" })
 		s.place(t, "p.yaml", pod)
-		s.fails(t, "p", "v", `secret "default/pass" not found`)
+		s.waitVolumeError(t, "p", "v", `secret "default/pass" not found`)
 		s.put(t, "secrets/default/pass.yaml", pass)
-		s.fails(t, "p", "v", `serviceaccount "default/default" not found`)
+		s.waitVolumeError(t, "p", "v", `serviceaccount "default/default" not found`)
 		s.put(t, "tokens/default/default.yaml", bearer)
 		s.running(t, "p")
 		uid := string(s.running(t, "p").UID)
@@ -196,18 +197,18 @@ func TestCSI(t *testing.T) {
 			"grep -c ' /ro tmpfs ro' /proc/mounts":               "1",
 			"ls /ro | grep -c .":                                 "6",
 		} {
-			s.shows(t, "p", script+" 2>/dev/null", want)
+			s.waitOutput(t, "p", script+" 2>/dev/null", want)
 		}
-		s.measures(t, "p", "v", "ro", "fresh")
+		s.waitVolumeStats(t, "p", "v", "ro", "fresh")
 		require.Positive(t, d.count("NodeGetVolumeStats"))
-		before := s.see(t).ids()
+		before := s.mustRuntimeState(t).ids()
 		s.put(t, "secrets/default/pass.yaml", strings.Replace(pass, "secret}", "better}", 1))
-		s.shows(t, "p", "cat /fresh/password /v/password", "bettersecret") // only drivers with requiresRepublish receive the change
+		s.waitOutput(t, "p", "cat /fresh/password /v/password", "bettersecret") // only drivers with requiresRepublish receive the change
 		require.Equal(t, 2, d.count("NodePublishVolume"))
-		require.Equal(t, before, s.see(t).ids())
+		require.Equal(t, before, s.mustRuntimeState(t).ids())
 		require.NoError(t, s.healthy())
 
-		s.goes(t, "p")
+		s.removePod(t, "p")
 		require.NoError(t, noMounts(s.root))
 		require.Equal(t, 2, d.count("NodeUnpublishVolume"))
 		require.Equal(t, 1, fresh.count("NodeUnpublishVolume"))
@@ -218,33 +219,33 @@ func TestCSI(t *testing.T) {
 // A pod waits for a missing driver and runs as soon as the driver registers. A driver that stops
 // affects no running pod. The removal of a pod waits for its driver's return, also in the next
 // kubelet.
-func TestCSIDriverComesAndGoes(t *testing.T) {
+func TestPodsWaitForCSIDriver(t *testing.T) {
 	withDrivers(t, func(t *testing.T, s *csiScene) {
 		s.driver(t, "good", "").up(t)
 		d := s.driver(t, "d", "")
 		const missing = `driver "d" is not registered on this node`
 		s.place(t, "p.yaml", s.csiPod("p", "d"))
 		s.place(t, "driverless.yaml", s.csiPod("driverless", "unknown"))
-		s.fails(t, "p", "v", missing)
-		s.fails(t, "driverless", "v", `driver "unknown" is not registered`)
-		s.reportsFailedMount(t, "p")
+		s.waitVolumeError(t, "p", "v", missing)
+		s.waitVolumeError(t, "driverless", "v", `driver "unknown" is not registered`)
+		s.waitFailedMountEvent(t, "p")
 		s.bystander(t, "b")
-		next := s.lateTry(t, "p", "v")
+		next := s.waitLateAttempt(t, "p", "v")
 		d.up(t)
 		pod := s.running(t, "p")
 		s.startedBefore(t, "p", next)
-		s.goes(t, "driverless")
+		s.removePod(t, "driverless")
 
-		before := s.see(t).ids()
+		before := s.mustRuntimeState(t).ids()
 		d.down()
 		s.kill(t)
 		s.start(t)
 		s.running(t, "p")
-		s.shows(t, "p", "cat /v/color", "red")
+		s.waitOutput(t, "p", "cat /v/color", "red")
 		d.up(t)
-		s.shows(t, "p", "cat /v/color", "red")
+		s.waitOutput(t, "p", "cat /v/color", "red")
 		d.down()
-		require.Equal(t, before, s.see(t).ids())
+		require.Equal(t, before, s.mustRuntimeState(t).ids())
 
 		waits := func() {
 			wait(t, 10*time.Second, "p waits for the driver", func() error {
@@ -264,7 +265,7 @@ func TestCSIDriverComesAndGoes(t *testing.T) {
 		waits()
 		s.bystander(t, "c")
 		d.up(t)
-		wait(t, 20*time.Second, "p is removed", func() error { return errors.Join(s.gone("p", string(pod.UID)), noMounts(s.root)) })
+		wait(t, 20*time.Second, "p is removed", func() error { return errors.Join(s.noRemains("p", string(pod.UID)), noMounts(s.root)) })
 	})
 }
 
@@ -289,10 +290,10 @@ func TestCSIOfTwoKubelets(t *testing.T) {
 	}
 	second.drivers[0].down()
 	second.place(t, "q.yaml", second.csiPod("q", "d"))
-	second.fails(t, "q", "v", `driver "d" is not registered`)
+	second.waitVolumeError(t, "q", "v", `driver "d" is not registered`)
 	first.place(t, "q.yaml", first.csiPod("q", "d"))
 	first.running(t, "q")
-	first.goes(t, "p")
+	first.removePod(t, "p")
 	second.drivers[0].up(t)
 	second.running(t, "q")
 	require.Equal(t, []int{2, 1, 2, 0}, []int{

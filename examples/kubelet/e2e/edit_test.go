@@ -21,19 +21,19 @@ mkdir /shared/lock || echo "$VERSION" >> /shared/overlap; while true; do sleep 6
 	c.Env = []v1.EnvVar{{Name: "VERSION", Value: version}}
 	pod := newPod(name, c)
 	pod.Spec.TerminationGracePeriodSeconds = new(int64(20))
-	mounted(pod, "shared", "/shared", v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: folder, Type: new(v1.HostPathDirectoryOrCreate)}})
+	addVolume(pod, "shared", "/shared", v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: folder, Type: new(v1.HostPathDirectoryOrCreate)}})
 	return pod
 }
 
 // S5 and W13: an edited manifest without a uid is a new pod. It starts only after the old pod has
 // ended, also after three edits in a row.
-func TestEdit(t *testing.T) {
+func TestEditedManifest(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
 		folder := filepath.Join(s.dir, "shared")
 		s.place(t, "edit.yaml", exclusive("edit", s.images.Busybox, "1", folder))
 		before := s.running(t, "edit")
-		held := func() error { _, err := os.Stat(filepath.Join(folder, "lock")); return err }
-		wait(t, 10*time.Second, "the first instance has the folder", held)
+		locked := func() error { _, err := os.Stat(filepath.Join(folder, "lock")); return err }
+		wait(t, 10*time.Second, "the first instance has the folder", locked)
 
 		s.place(t, "edit.yaml", exclusive("edit", s.images.Busybox, "2", folder))
 		wait(t, 40*time.Second, "only the second version runs", func() error {
@@ -46,11 +46,11 @@ func TestEdit(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEqual(t, before.UID, after.UID)
 		require.Zero(t, c.RestartCount)
-		wait(t, 10*time.Second, "the second instance has the folder and thus handles SIGTERM", held)
+		wait(t, 10*time.Second, "the second instance has the folder and thus handles SIGTERM", locked)
 
 		for _, version := range []string{"3", "4", "5"} {
 			s.place(t, "edit.yaml", exclusive("edit", s.images.Busybox, version, folder))
-			hold(t, 150*time.Millisecond, "at most one instance", func() error { return s.atMostOne("edit") })
+			consistently(t, 150*time.Millisecond, "at most one instance", func() error { return s.atMostOne("edit") })
 		}
 		wait(t, 40*time.Second, "only the last version runs", func() error {
 			if err := s.atMostOne("edit"); err != nil {
@@ -60,7 +60,7 @@ func TestEdit(t *testing.T) {
 		})
 		require.NoFileExists(t, filepath.Join(folder, "overlap"), "instances do not overlap")
 		wait(t, 20*time.Second, "one sandbox remains", func() error {
-			w, err := s.look()
+			w, err := s.runtimeState()
 			if err == nil && (len(w.sandboxes) != 1 || len(w.containers) != 1) {
 				err = errors.New(w.String())
 			}
@@ -70,7 +70,7 @@ func TestEdit(t *testing.T) {
 }
 
 func (s *scene) atMostOne(name string) error {
-	w, err := s.look()
+	w, err := s.runtimeState()
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ var wrongEndpoints = map[string]struct {
 		require.NoError(t, os.WriteFile(path, nil, 0o600))
 		return path
 	}, "connection refused"},
-	"silent":     {serveSilence, "2s"},
+	"silent":     {serveSilent, "2s"},
 	"plain HTTP": {serveHTTP, ""},
 }
 
@@ -46,8 +46,8 @@ func listenUnix(t *testing.T) net.Listener {
 	return l
 }
 
-// serveSilence accepts connections and sends no data.
-func serveSilence(t *testing.T) string {
+// serveSilent accepts connections and sends no data.
+func serveSilent(t *testing.T) string {
 	l := listenUnix(t)
 	var served sync.WaitGroup
 	var conns []net.Conn
@@ -104,9 +104,9 @@ func link(t testing.TB, target, path string) {
 	require.NoError(t, os.Rename(path+".new", path))
 }
 
-// appears starts a kubelet with a wrong socket, checks the reported error, and replaces the socket
-// by a runtime.
-func appears(t *testing.T, k *kubelet, wrong, want, runtime string) {
+// testRecovery starts a kubelet with a wrong socket, checks the reported error, and replaces the
+// socket by a runtime.
+func testRecovery(t *testing.T, k *kubelet, wrong, want, runtime string) {
 	t.Helper()
 	link(t, wrong, k.socket())
 	k.place(t, "waits.yaml", newPod("waits", testprog("testprog:v1", "run")))
@@ -147,7 +147,7 @@ func TestWrongEndpoint(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := newKubelet(t, options{node: "wrong", config: shortTimeout, endpoint: "unix://" + filepath.Join(t.TempDir(), "r.sock")})
-			appears(t, k, c.serve(t), c.want, serveFake(t))
+			testRecovery(t, k, c.serve(t), c.want, serveFake(t))
 			k.unplace(t, "waits.yaml")
 			wait(t, 20*time.Second, "the pod is removed", func() error { return emptyFolder(k.root + "/pods") })
 		})

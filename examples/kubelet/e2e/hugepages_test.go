@@ -26,9 +26,9 @@ func TestVolumesOfHugePages(t *testing.T) {
 		pod := newPod("huge", shell("main", s.images.Busybox, untilTerm))
 		size := resource.MustParse("4Mi")
 		pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{"hugepages-2Mi": size, v1.ResourceMemory: resource.MustParse("64Mi"), v1.ResourceCPU: resource.MustParse("1")}
-		mounted(pod, "huge", "/huge", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumHugePages}})
+		addVolume(pod, "huge", "/huge", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumHugePages}})
 		s.place(t, "huge.yaml", pod)
 		s.running(t, "huge")
-		s.shows(t, "huge", "grep -c ' /huge hugetlbfs .*pagesize=2M' /proc/mounts", "1")
+		s.waitOutput(t, "huge", "grep -c ' /huge hugetlbfs .*pagesize=2M' /proc/mounts", "1")
 	})
 }

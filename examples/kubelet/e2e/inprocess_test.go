@@ -19,8 +19,8 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/config"
 )
 
-// guest is an agent in the test's process, with a pod that keeps running.
-type guest struct {
+// testAgent is an agent in the test's process, with a pod that keeps running.
+type testAgent struct {
 	agent     *agent.Agent
 	manifests string
 	pods      string // the folder of the pods' folders
@@ -28,21 +28,21 @@ type guest struct {
 	done      chan error
 }
 
-func newGuest(t *testing.T, node, image string, connect agent.Connector) *guest {
+func newTestAgent(t *testing.T, node, image string, connect agent.Connector) *testAgent {
 	t.Helper()
 	dir := t.TempDir()
-	g := &guest{manifests: filepath.Join(dir, "manifests"), pods: filepath.Join(dir, "root", "pods")}
+	g := &testAgent{manifests: filepath.Join(dir, "manifests"), pods: filepath.Join(dir, "root", "pods")}
 	require.NoError(t, os.Mkdir(g.manifests, 0o755))
 	data, err := yaml.Marshal(newPod("stays", testprog(image, "run")))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(g.manifests, "stays.yaml"), data, 0o644))
-	g.agent, err = agent.New(guestConfig(node, dir, connect))
+	g.agent, err = agent.New(testAgentConfig(node, dir, connect))
 	require.NoError(t, err)
 	return g
 }
 
-// guestConfig returns a configuration of an agent with all its files below dir.
-func guestConfig(node, dir string, connect agent.Connector) agent.Config {
+// testAgentConfig returns a configuration of an agent with all its files below dir.
+func testAgentConfig(node, dir string, connect agent.Connector) agent.Config {
 	cfg := agent.Config{Config: config.Default(), Connect: connect}
 	cfg.Flags.NodeName, cfg.Flags.RootDir = node, filepath.Join(dir, "root")
 	cfg.Kubelet.PodLogsDir, cfg.Kubelet.StaticPodPath = filepath.Join(dir, "logs"), filepath.Join(dir, "manifests")
@@ -50,13 +50,13 @@ func guestConfig(node, dir string, connect agent.Connector) agent.Config {
 	return cfg
 }
 
-func (g *guest) start() {
+func (g *testAgent) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	g.stop, g.done = stop, make(chan error, 1)
 	go func() { g.done <- g.agent.Run(ctx) }()
 }
 
-func (g *guest) end(t *testing.T) {
+func (g *testAgent) end(t *testing.T) {
 	t.Helper()
 	g.stop()
 	select {
@@ -69,7 +69,7 @@ func (g *guest) end(t *testing.T) {
 
 // running waits until the pod runs and all health checks pass. It returns the ID of the pod's
 // container with its restart count.
-func (g *guest) running(t *testing.T) (id string) {
+func (g *testAgent) running(t *testing.T) (id string) {
 	t.Helper()
 	wait(t, 40*time.Second, "the pod runs", func() error {
 		for _, check := range g.agent.Health() {
@@ -93,7 +93,7 @@ func (g *guest) running(t *testing.T) (id string) {
 
 // startAndStop starts and stops the agents repeatedly, all at the same time. Each run finds the
 // same containers, and each stop leaves no goroutine and no open file of the agents in the process.
-func startAndStop(t *testing.T, guests []*guest) {
+func startAndStop(t *testing.T, guests []*testAgent) {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
 	var started goleak.Option // includes the containers' programs if those are goroutines
@@ -160,7 +160,7 @@ func TestTwoAgentsInOneProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts and stops two agents 20 times")
 	}
-	var guests []*guest
+	var guests []*testAgent
 	for i := range 2 {
 		rt, err := fake.New(fake.Config{AnyImage: true})
 		require.NoError(t, err)
@@ -168,7 +168,7 @@ func TestTwoAgentsInOneProcess(t *testing.T) {
 		connect := func(context.Context) (*agent.Connection, error) {
 			return &agent.Connection{Runtime: rt, Images: rt, Name: "fake", Close: func() error { return nil }}, nil
 		}
-		guests = append(guests, newGuest(t, fmt.Sprintf("guest-%d", i), "testprog", connect))
+		guests = append(guests, newTestAgent(t, fmt.Sprintf("guest-%d", i), "testprog", connect))
 	}
 	startAndStop(t, guests)
 }

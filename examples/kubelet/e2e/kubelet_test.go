@@ -47,7 +47,7 @@ type kubelet struct {
 	client                       *http.Client
 	proc                         *process
 	launches                     int  // number of starts
-	told                         bool // its log was printed
+	logPrinted                   bool // its log was printed
 }
 
 // keepLogs is the environment variable with a folder for the kubelets' logs. Without it the logs
@@ -100,18 +100,18 @@ func newKubelet(t testing.TB, o options) *kubelet {
 	t.Cleanup(func() {
 		k.kill(t)
 		tb.UnmountRoot(t, k.root)
-		k.tellLog(t)
+		k.printLog(t)
 	})
 	return k
 }
 
-// tellLog prints the end of the log once, if the test has failed. The excerpt is short, so that
+// printLog prints the end of the log once, if the test has failed. The excerpt is short, so that
 // the failure above it stays visible, and omits successful runtime calls; keepLogs keeps all lines.
-func (k *kubelet) tellLog(t testing.TB) {
-	if !t.Failed() || k.told {
+func (k *kubelet) printLog(t testing.TB) {
+	if !t.Failed() || k.logPrinted {
 		return
 	}
-	k.told = true
+	k.logPrinted = true
 	var b strings.Builder
 	for line := range strings.Lines(k.log(t)) {
 		if !strings.Contains(line, `msg="call to the runtime"`) || !strings.Contains(line, "err=<nil>") {

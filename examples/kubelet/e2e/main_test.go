@@ -56,8 +56,8 @@ func wait(t testing.TB, timeout time.Duration, what string, cond func() error) {
 	}
 }
 
-// hold polls cond for a duration and fails the test at its first error.
-func hold(t testing.TB, d time.Duration, what string, cond func() error) {
+// consistently polls cond for a duration and fails the test at its first error.
+func consistently(t testing.TB, d time.Duration, what string, cond func() error) {
 	t.Helper()
 	deadline := time.Now().Add(d)
 	tick := time.NewTicker(poll)

@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/server"
 )
 
-func text(t testing.TB, pod *v1.Pod) string {
+func podYAML(t testing.TB, pod *v1.Pod) string {
 	t.Helper()
 	data, err := yaml.Marshal(pod)
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func (s *scene) badManifests() map[string]struct {
 	edited := func(edit func(*v1.Pod)) func(testing.TB, string) {
 		pod := newPod("bad", testprog(s.images.Testprog, "run"))
 		edit(pod)
-		return write(func(t testing.TB) string { return text(t, pod) })
+		return write(func(t testing.TB) string { return podYAML(t, pod) })
 	}
 	// Each entry is created beside the target and exchanged with it atomically, also a folder,
 	// which cannot be renamed over a file: a manifest that is missing for a moment may count as
@@ -62,7 +62,7 @@ func (s *scene) badManifests() map[string]struct {
 		"not-yaml": {literal("a: ["), "yaml"},
 		"service":  {literal("apiVersion: v1\nkind: Service\nmetadata: {name: s}\n"), "kind"},
 		"unknown-field": {write(func(t testing.TB) string {
-			return strings.Replace(text(t, newPod("u", testprog("x"))), "spec:\n", "spec:\n  hostNetwrk: true\n", 1)
+			return strings.Replace(podYAML(t, newPod("u", testprog("x"))), "spec:\n", "spec:\n  hostNetwrk: true\n", 1)
 		}), "spec.hostNetwrk"},
 		"z-duplicate": {edited(func(p *v1.Pod) { p.Name = "steady" }), "a-steady.yaml"},
 		"bad-name":    {edited(func(p *v1.Pod) { p.Name = "Not_A_Name" }), "metadata.name"},
@@ -99,7 +99,7 @@ func TestBadManifests(t *testing.T) {
 			s.running(t, name)
 		}
 		for name := range bad {
-			s.saidOnce(t, name+".yaml")
+			s.requireLoggedOnce(t, name+".yaml")
 		}
 		require.NoError(t, s.untouched(steady, "steady"))
 
@@ -114,7 +114,7 @@ func TestBadManifests(t *testing.T) {
 			return err
 		})
 		require.NoError(t, s.untouched(steady, "steady"))
-		require.Len(t, s.see(t).running(), 4)
+		require.Len(t, s.mustRuntimeState(t).running(), 4)
 	})
 }
 
@@ -142,7 +142,7 @@ func (s *scene) hasProblem(t *testing.T, file, want string, kept bool) {
 	})
 }
 
-func (s *scene) saidOnce(t *testing.T, file string) {
+func (s *scene) requireLoggedOnce(t *testing.T, file string) {
 	t.Helper()
 	lines := s.logLines(t, s.manifest(file)+" ", "level=WARN")
 	require.Len(t, lines, 1, file)

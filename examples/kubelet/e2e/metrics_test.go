@@ -56,15 +56,15 @@ func families(client *http.Client, url string) (map[string]*dto.MetricFamily, er
 	return parser.TextToMetricFamilies(resp.Body)
 }
 
-// known lists accepted differences: metric names, or prefixes followed by a star. The value is
-// true for differences that occurred.
-type known map[string]bool
+// knownDifferences lists accepted differences: metric names, or prefixes followed by a star. The
+// value is true for differences that occurred.
+type knownDifferences map[string]bool
 
-func readKnown(t testing.TB, file string) known {
+func readKnownDifferences(t testing.TB, file string) knownDifferences {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	out := known{}
+	out := knownDifferences{}
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
@@ -78,7 +78,7 @@ func readKnown(t testing.TB, file string) known {
 	return out
 }
 
-func (k known) has(name string) bool {
+func (k knownDifferences) has(name string) bool {
 	for pattern := range k {
 		if start, more := strings.CutSuffix(pattern, "*"); pattern == name || more && strings.HasPrefix(name, start) {
 			k[pattern] = true
@@ -88,8 +88,8 @@ func (k known) has(name string) bool {
 	return false
 }
 
-// unmet returns the listed differences that did not occur.
-func (k known) unmet() (out []string) {
+// unmatched returns the listed differences that did not occur.
+func (k knownDifferences) unmatched() (out []string) {
 	for pattern, met := range k {
 		if !met {
 			out = append(out, pattern)
@@ -100,7 +100,7 @@ func (k known) unmet() (out []string) {
 }
 
 // differences returns the differences of two scrapes that are not listed.
-func differences(path string, ours, theirs scraped, listed known) (out []string) {
+func differences(path string, ours, theirs scraped, listed knownDifferences) (out []string) {
 	names := maps.Clone(ours)
 	maps.Copy(names, theirs)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
@@ -111,14 +111,14 @@ func differences(path string, ours, theirs scraped, listed known) (out []string)
 	return out
 }
 
-// measured returns pods that leave traces in most series.
-func measured(s *scene) []*v1.Pod {
+// measuredPods returns pods that leave traces in most series.
+func measuredPods(s *scene) []*v1.Pod {
 	probe := func(command ...string) *v1.Probe {
 		return &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: command}}, PeriodSeconds: 1}
 	}
 	probed := newPod("probed", shell("main", s.images.Busybox, untilTerm))
 	probed.Spec.Containers[0].LivenessProbe, probed.Spec.Containers[0].ReadinessProbe = probe("true"), probe("false")
-	mounted(probed, "e", "/e", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}})
+	addVolume(probed, "e", "/e", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}})
 	dies := newPod("dies", shell("main", s.images.Busybox, "exit 3"))
 	dies.Spec.InitContainers = []v1.Container{shell("init", s.images.Busybox, "exit 0")}
 	pods := []*v1.Pod{probed, dies, newPod("missing", shell("main", "127.0.0.1:1/none:v1", untilTerm))}
@@ -131,10 +131,10 @@ func measured(s *scene) []*v1.Pod {
 // With the same pods the series equal the upstream kubelet's, except for the differences that the
 // file lists with reasons.
 func TestMetricsEqualUpstreams(t *testing.T) {
-	listed := readKnown(t, filepath.Join("testdata", "metrics_differences.txt"))
+	listed := readKnownDifferences(t, filepath.Join("testdata", "metrics_differences.txt"))
 	besideUpstream(t, func(t *testing.T, s *scene, u *upstream) {
-		pods := measured(s)
-		look := func(url string) map[string]scraped {
+		pods := measuredPods(s)
+		scrapeAll := func(url string) map[string]scraped {
 			client := unverified()
 			for _, pod := range pods {
 				s.place(t, pod.Name+".yaml", pod)
@@ -156,14 +156,14 @@ func TestMetricsEqualUpstreams(t *testing.T) {
 			return out
 		}
 		s.start(t)
-		ours := look(s.url)
+		ours := scrapeAll(s.url)
 		for _, pod := range pods {
 			require.NoError(t, os.Remove(s.manifest(pod.Name+".yaml")))
 		}
 		wait(t, time.Minute, "all pods are removed", s.empty)
 		require.Zero(t, s.terminate(t, 30*time.Second))
 		u.start(t)
-		theirs := look(fmt.Sprintf("https://127.0.0.1:%d", u.port))
+		theirs := scrapeAll(fmt.Sprintf("https://127.0.0.1:%d", u.port))
 		u.end(t, syscall.SIGTERM)
 		var differ []string
 		for _, path := range metricsPaths {
@@ -173,17 +173,17 @@ func TestMetricsEqualUpstreams(t *testing.T) {
 		require.Empty(t, differ, "%d", len(differ))
 	})
 	if !t.Failed() {
-		require.Empty(t, listed.unmet(), "listed differences that occurred on no runtime")
+		require.Empty(t, listed.unmatched(), "listed differences that occurred on no runtime")
 	}
 }
 
 // An unlisted difference fails, and so does a listed difference that does not occur.
 func TestDifferencesOfMetrics(t *testing.T) {
-	listed := known{"a": false, "b_*": false, "unmatched": false}
+	listed := knownDifferences{"a": false, "b_*": false, "unmatched": false}
 	ours := scraped{"a": "gauge ", "b_1": "gauge x", "c": "counter x", "d": "gauge x", "same": "gauge "}
 	theirs := scraped{"b_1": "gauge x,y", "c": "counter y", "d": "counter x", "e": "gauge ", "same": "gauge "}
 	require.Equal(t, []string{
 		`/m c: ours "counter x", upstream's "counter y"`, `/m d: ours "gauge x", upstream's "counter x"`, `/m e: ours "", upstream's "gauge "`,
 	}, differences("/m", ours, theirs, listed))
-	require.Equal(t, []string{"unmatched"}, listed.unmet())
+	require.Equal(t, []string{"unmatched"}, listed.unmatched())
 }

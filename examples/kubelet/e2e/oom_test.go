@@ -15,18 +15,18 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// greedy allocates more memory than the limit of overLimit's containers.
+// greedy allocates more memory than the limit of overLimitPods' containers.
 const greedy = "dd if=/dev/zero of=/dev/null bs=64M count=1"
 
-// overLimit returns pods in which the kernel kills a process for exceeding its container's limit,
-// by name, and regular expressions for the status that a kubelet shows.
-func overLimit(s *scene) (pods map[string]*v1.Pod, want map[string]string) {
+// overLimitPods returns pods in which the kernel kills a process for exceeding its container's
+// limit, by name, and regular expressions for the status that a kubelet shows.
+func overLimitPods(s *scene) (pods map[string]*v1.Pod, want map[string]string) {
 	pods, want = map[string]*v1.Pod{}, map[string]string{}
 	add := func(name, script, shown string) {
 		pod := newPod(name, shell("main", s.images.Busybox, script))
 		pod.Namespace = "default"
 		pod.Spec.RestartPolicy = v1.RestartPolicyNever
-		pod.Spec.Containers[0].Resources = ofCPU("", "", "16Mi")
+		pod.Spec.Containers[0].Resources = cpuAndMemory("", "", "16Mi")
 		pods[name], want[name] = pod, shown
 	}
 	// The runtime receives the kill and the exit at the same time, and may have lost the kill when
@@ -39,7 +39,7 @@ func overLimit(s *scene) (pods map[string]*v1.Pod, want map[string]string) {
 	return pods, want
 }
 
-func shown(pod *v1.Pod) string {
+func formatStatus(pod *v1.Pod) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s:", pod.Status.Phase)
 	for _, c := range pod.Status.ContainerStatuses {
@@ -55,10 +55,10 @@ func shown(pod *v1.Pod) string {
 	return b.String()
 }
 
-// showOverLimit places the pods and waits until a kubelet shows the expected statuses.
-func showOverLimit(t *testing.T, s *scene, list func() ([]v1.Pod, error)) {
+// waitOverLimit places the pods and waits until a kubelet shows the expected statuses.
+func waitOverLimit(t *testing.T, s *scene, list func() ([]v1.Pod, error)) {
 	t.Helper()
-	pods, want := overLimit(s)
+	pods, want := overLimitPods(s)
 	for name, pod := range pods {
 		s.place(t, name+".yaml", pod)
 	}
@@ -66,7 +66,7 @@ func showOverLimit(t *testing.T, s *scene, list func() ([]v1.Pod, error)) {
 		all, err := list()
 		got := map[string]string{}
 		for i := range all {
-			got[strings.TrimSuffix(all[i].Name, "-"+s.node)] = shown(&all[i])
+			got[strings.TrimSuffix(all[i].Name, "-"+s.node)] = formatStatus(&all[i])
 		}
 		for name := range want {
 			if err == nil && !regexp.MustCompile("^"+want[name]+"$").MatchString(got[name]) {
@@ -76,13 +76,13 @@ func showOverLimit(t *testing.T, s *scene, list func() ([]v1.Pod, error)) {
 		if err != nil {
 			return err
 		}
-		return asTheRuntime(s, got)
+		return matchesRuntime(s, got)
 	})
 }
 
-// asTheRuntime returns an error if a kubelet shows other reasons than the runtime.
-func asTheRuntime(s *scene, got map[string]string) error {
-	w, err := s.look()
+// matchesRuntime returns an error if a kubelet shows other reasons than the runtime.
+func matchesRuntime(s *scene, got map[string]string) error {
+	w, err := s.runtimeState()
 	for name := range got {
 		for _, c := range w.of(name).containers {
 			is, failed := s.cri.ContainerStatus(context.Background(), c.Id, false)
@@ -102,7 +102,7 @@ func asTheRuntime(s *scene, got map[string]string) error {
 // also if the process was a child. A container that still runs is shown as running.
 func TestOOMKilled(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
-		showOverLimit(t, s, s.pods)
+		waitOverLimit(t, s, s.pods)
 		require.Empty(t, s.logLines(t, "SystemOOM"), "no OOM event of the node")
 	})
 }
@@ -111,7 +111,7 @@ func TestOOMKilled(t *testing.T) {
 func TestOOMKilledUpstream(t *testing.T) {
 	besideUpstream(t, func(t *testing.T, s *scene, u *upstream) {
 		u.start(t)
-		showOverLimit(t, s, func() ([]v1.Pod, error) {
+		waitOverLimit(t, s, func() ([]v1.Pod, error) {
 			response, err := unverified().Get(fmt.Sprintf("https://127.0.0.1:%d/pods", u.port))
 			if err != nil {
 				return nil, err

@@ -43,10 +43,10 @@ func TestRuntimeOutage(t *testing.T) {
 		steady, other := s.running(t, "steady"), s.running(t, "networked")
 		removed, edited := s.running(t, "removed"), s.running(t, "edited")
 		require.NoError(t, s.healthy())
-		before := s.see(t)
+		before := s.mustRuntimeState(t)
 
 		s.runtime.Pause(t)
-		hold(t, 10*time.Second, "no pod is reported as dead", func() error {
+		consistently(t, 10*time.Second, "no pod is reported as dead", func() error {
 			return errors.Join(s.untouched(steady, "steady"), s.untouched(other, "networked"))
 		})
 		s.runtime.Resume(t)
@@ -57,14 +57,14 @@ func TestRuntimeOutage(t *testing.T) {
 		s.place(t, "added.yaml", newPod("added", testprog(s.images.Testprog, "run")))
 		s.unplace(t, "removed.yaml")
 		s.place(t, "edited.yaml", newPod("edited", testprog(s.images.Testprog2, "run")))
-		hold(t, 3*time.Second, "no pod is reported as dead", func() error {
+		consistently(t, 3*time.Second, "no pod is reported as dead", func() error {
 			return errors.Join(s.untouched(steady, "steady"), s.untouched(other, "networked"), s.unhealthy("[-]runtime"))
 		})
 		s.runtime.Start(t)
 
 		wait(t, 20*time.Second, "healthz recovers", s.healthy)
 		s.running(t, "added")
-		wait(t, 20*time.Second, "pod removed has no remains", func() error { return s.gone("removed", string(removed.UID)) })
+		wait(t, 20*time.Second, "pod removed has no remains", func() error { return s.noRemains("removed", string(removed.UID)) })
 		wait(t, 20*time.Second, "pod edited is replaced", func() error {
 			p, err := s.pod("edited")
 			if err == nil && p.UID == edited.UID {
@@ -74,7 +74,7 @@ func TestRuntimeOutage(t *testing.T) {
 		})
 		require.NoError(t, s.untouched(steady, "steady"))
 		require.NoError(t, s.untouched(other, "networked"))
-		after := s.see(t).ids()
+		after := s.mustRuntimeState(t).ids()
 		for _, key := range []string{"steady/main", "steady/second", "networked/main"} {
 			require.Equal(t, before.ids()[key], after[key], key)
 		}

@@ -9,9 +9,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// soonEnough is the time limit for effects that take a few seconds. It costs time only in a failing
-// test.
-const soonEnough = time.Minute
+// effectTimeout is the time limit for effects that take a few seconds. It costs time only in a
+// failing test.
+const effectTimeout = time.Minute
 
 // everySecond returns a probe with threshold 1 and a timeout for loaded machines.
 func everySecond(h v1.ProbeHandler) *v1.Probe {
@@ -89,7 +89,7 @@ func isUnready(p *v1.Pod, container string) error {
 func (s *scene) becomes(t testing.TB, name, what string, cond func(*v1.Pod) error) *v1.Pod {
 	t.Helper()
 	var pod *v1.Pod
-	wait(t, soonEnough, name+" "+what, func() (err error) {
+	wait(t, effectTimeout, name+" "+what, func() (err error) {
 		if pod, err = s.pod(name); err == nil {
 			err = cond(pod)
 		}
@@ -123,9 +123,9 @@ func (s *scene) events(t testing.TB, pod, reason string, texts ...string) []stri
 	return s.logLines(t, append(texts, "reason="+reason+" ", "pod=default/"+pod+"-"+s.node)...)
 }
 
-func (s *scene) tells(t testing.TB, pod, reason string, texts ...string) {
+func (s *scene) waitEvent(t testing.TB, pod, reason string, texts ...string) {
 	t.Helper()
-	wait(t, soonEnough, pod+" has an event "+reason, func() error {
+	wait(t, effectTimeout, pod+" has an event "+reason, func() error {
 		if len(s.events(t, pod, reason, texts...)) == 0 {
 			return fmt.Errorf("no event with %q among %q", texts, s.events(t, pod, reason))
 		}

@@ -66,16 +66,16 @@ func TestFloodingProbe(t *testing.T) {
 		c.ReadinessProbe = execProbe("sh", "-c", "[ -e /steps/enough ] && exit 0; echo x >> /steps/floods; trap '' TERM INT HUP; exec yes "+flood)
 		c.ReadinessProbe.TimeoutSeconds = 1
 		s.place(t, "flood.yaml", mount(newPod("flood", c), folder))
-		s.tells(t, "flood", "Unhealthy", "Readiness probe failed", "containers{main}")
+		s.waitEvent(t, "flood", "Unhealthy", "Readiness probe failed", "containers{main}")
 		s.becomesUnready(t, "flood", "main")
-		wait(t, soonEnough, "the probe has run 8 times", func() error {
+		wait(t, effectTimeout, "the probe has run 8 times", func() error {
 			data, err := os.ReadFile(filepath.Join(folder, "floods"))
 			if n := strings.Count(string(data), "x\n"); err == nil && n < 8 {
 				err = fmt.Errorf("%d runs", n)
 			}
 			return err
 		})
-		hold(t, 2*time.Second, "probe processes do not accumulate", func() error {
+		consistently(t, 2*time.Second, "probe processes do not accumulate", func() error {
 			// One, and earlier ones that are being killed: on a loaded machine that takes more than
 			// a period.
 			if found := processes(flood); len(found) > 4 {
@@ -85,7 +85,7 @@ func TestFloodingProbe(t *testing.T) {
 		})
 		require.NoError(t, os.WriteFile(filepath.Join(folder, "enough"), nil, 0o644))
 		s.becomesReady(t, "flood")
-		wait(t, soonEnough, "all probe processes are killed", func() error {
+		wait(t, effectTimeout, "all probe processes are killed", func() error {
 			if left := processes(flood); len(left) > 0 {
 				return fmt.Errorf("%v", left)
 			}

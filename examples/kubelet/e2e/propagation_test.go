@@ -18,7 +18,7 @@ func TestMountPropagation(t *testing.T) {
 		shared := filepath.Join(s.root, "plugins", "driver")
 		start := func(name, script string, how v1.MountPropagationMode) {
 			pod := newPod(name, shell("main", s.images.Busybox, script))
-			mounted(pod, "v", "/v", v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: shared, Type: new(v1.HostPathDirectoryOrCreate)}},
+			addVolume(pod, "v", "/v", v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: shared, Type: new(v1.HostPathDirectoryOrCreate)}},
 				func(m *v1.VolumeMount) { m.MountPropagation = &how })
 			pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{Privileged: new(how == v1.MountPropagationBidirectional)}
 			s.place(t, name+".yaml", pod)

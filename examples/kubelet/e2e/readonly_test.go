@@ -50,7 +50,7 @@ func TestReadOnlyRoot(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
 		untouched := s.bystander(t)
 		volume := newPod("volume", shell("main", s.images.Busybox, untilTerm))
-		mounted(volume, "v", "/v", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}})
+		addVolume(volume, "v", "/v", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}})
 		s.place(t, "volume.yaml", volume)
 		s.place(t, "removed.yaml", newPod("removed", testprog(s.images.Testprog, "run")))
 		before, removed := s.running(t, "volume"), s.running(t, "removed")
@@ -59,14 +59,14 @@ func TestReadOnlyRoot(t *testing.T) {
 		end := s.makeReadOnly(t)
 		s.unplace(t, "removed.yaml")
 		s.place(t, "added.yaml", newPod("added", testprog(s.images.Testprog, "run")))
-		wait(t, soonEnough, "healthz reports the read-only root folder", func() error { return s.unhealthy("root folder "+s.root, "read-only") })
-		wait(t, soonEnough, "pod removed stops", func() error {
-			if w := s.see(t).of("removed"); len(w.running()) > 0 {
+		wait(t, effectTimeout, "healthz reports the read-only root folder", func() error { return s.unhealthy("root folder "+s.root, "read-only") })
+		wait(t, effectTimeout, "pod removed stops", func() error {
+			if w := s.mustRuntimeState(t).of("removed"); len(w.running()) > 0 {
 				return fmt.Errorf("%s", w)
 			}
 			return nil
 		})
-		wait(t, soonEnough, "statusz reports the error of pod added", func() error {
+		wait(t, effectTimeout, "statusz reports the error of pod added", func() error {
 			r, err := s.statusz()
 			for _, p := range r.Pods {
 				if strings.HasPrefix(p.Name, "added-") && strings.Contains(p.LastError, "read-only") {
@@ -80,15 +80,15 @@ func TestReadOnlyRoot(t *testing.T) {
 		s.start(t)
 		select {
 		case <-s.proc.done:
-		case <-time.After(soonEnough):
+		case <-time.After(effectTimeout):
 			t.Fatal("the kubelet runs with a root folder that it cannot lock")
 		}
 		require.NotEmpty(t, s.logLines(t, "level=ERROR", "root folder", "read-only"))
 		end()
 		s.start(t)
 		s.running(t, "added")
-		wait(t, soonEnough, "pod removed has no remains", func() error { return s.gone("removed", string(removed.UID)) })
-		wait(t, soonEnough, "healthz recovers", s.healthy)
+		wait(t, effectTimeout, "pod removed has no remains", func() error { return s.noRemains("removed", string(removed.UID)) })
+		wait(t, effectTimeout, "healthz recovers", s.healthy)
 		untouched()
 		require.NoError(t, s.untouched(before, "volume"))
 	})

@@ -12,7 +12,7 @@ import (
 
 // A pod that ignores SIGTERM is killed after its grace period, and a pod that obeys is removed at
 // once. Neither leaves remains in the runtime or on the disk.
-func TestRemove(t *testing.T) {
+func TestRemovedPods(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
 		s.place(t, "stubborn.yaml", newPod("stubborn", testprog(s.images.Testprog, "ignore"), shell("second", s.images.Busybox, untilTerm)))
 		polite := newPod("polite", testprog(s.images.Testprog, "run", "7"))
@@ -29,7 +29,7 @@ func TestRemove(t *testing.T) {
 		s.unplace(t, "polite.yaml")
 		code, _ := s.watchEnd(t, c.ContainerID)
 		require.EqualValues(t, 7, code)
-		wait(t, 10*time.Second, "polite is removed", func() error { return s.gone("polite", string(obeys.UID)) })
+		wait(t, 10*time.Second, "polite is removed", func() error { return s.noRemains("polite", string(obeys.UID)) })
 
 		_, c, err = s.container("stubborn", "main")
 		require.NoError(t, err)
@@ -39,7 +39,7 @@ func TestRemove(t *testing.T) {
 		require.EqualValues(t, 137, code)
 		require.GreaterOrEqual(t, finished.Sub(begin), 2*time.Second)
 		require.Less(t, finished.Sub(begin), 30*time.Second, "below the default grace period of 30 s")
-		wait(t, 20*time.Second, "stubborn is removed", func() error { return s.gone("stubborn", string(stubborn.UID)) })
+		wait(t, 20*time.Second, "stubborn is removed", func() error { return s.noRemains("stubborn", string(stubborn.UID)) })
 	})
 }
 

@@ -67,14 +67,14 @@ func newScene(t *testing.T, rt tb.Runtime, images tb.ImageNames, o options) *sce
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	s := &scene{runtime: rt, images: images, cri: client}
 	s.kubelet = newKubelet(t, o)
-	t.Cleanup(func() { s.leaveNothing(t) })
-	t.Cleanup(func() { s.tellLog(t) }) // before the clean-up extends the log
+	t.Cleanup(func() { s.cleanUp(t) })
+	t.Cleanup(func() { s.printLog(t) }) // before the clean-up extends the log
 	return s
 }
 
-// leaveNothing removes all manifests and waits until all traces of their pods are removed. It
+// cleanUp removes all manifests and waits until all traces of their pods are removed. It
 // restarts the runtime if a container is stuck after a kill of the kubelet.
-func (s *scene) leaveNothing(t testing.TB) {
+func (s *scene) cleanUp(t testing.TB) {
 	entries, err := os.ReadDir(s.manifests)
 	require.NoError(t, err)
 	for _, e := range entries {
@@ -103,7 +103,7 @@ func (s *scene) waitUnstuck(t testing.TB, limit time.Duration, what string, cond
 		}
 		err := cond()
 		if err != nil && time.Since(since) > limit {
-			w, lookErr := s.look()
+			w, lookErr := s.runtimeState()
 			t.Fatalf("after %d starts of the kubelet: %s: not within %s: %v\n\nthe runtime has %s %v", s.launches, what, limit, err, w, lookErr)
 		}
 		return err
@@ -112,7 +112,7 @@ func (s *scene) waitUnstuck(t testing.TB, limit time.Duration, what string, cond
 
 // empty returns an error if the runtime has sandboxes or containers of the scene's pods.
 func (s *scene) empty() error {
-	w, err := s.look()
+	w, err := s.runtimeState()
 	if err != nil {
 		return err
 	}
@@ -160,15 +160,15 @@ func (s *scene) noLinks(name string) error {
 	return err
 }
 
-// world is the state of this scene's pods in the runtime.
-type world struct {
+// runtimeState is the state of this scene's pods in the runtime.
+type runtimeState struct {
 	node       string
 	sandboxes  []*runtimeapi.PodSandbox
 	containers []*runtimeapi.Container
 }
 
-func (s *scene) look() (world, error) {
-	w := world{node: s.node}
+func (s *scene) runtimeState() (runtimeState, error) {
+	w := runtimeState{node: s.node}
 	sandboxes, err := s.cri.ListPodSandbox(context.Background(), nil)
 	if err != nil {
 		return w, err
@@ -179,7 +179,7 @@ func (s *scene) look() (world, error) {
 }
 
 // where returns the part that belongs to pods with matching names.
-func (w world) where(match func(pod string) bool) world {
+func (w runtimeState) where(match func(pod string) bool) runtimeState {
 	w.sandboxes = filter(w.sandboxes, func(b *runtimeapi.PodSandbox) bool { return match(b.Labels[labels.PodName]) })
 	w.containers = filter(w.containers, func(c *runtimeapi.Container) bool { return match(c.Labels[labels.PodName]) })
 	return w
@@ -189,14 +189,14 @@ func filter[T any](list []T, keep func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(list), func(one T) bool { return !keep(one) })
 }
 
-func (s *scene) see(t testing.TB) world {
+func (s *scene) mustRuntimeState(t testing.TB) runtimeState {
 	t.Helper()
-	w, err := s.look()
+	w, err := s.runtimeState()
 	require.NoError(t, err)
 	return w
 }
 
-func (w world) empty() error {
+func (w runtimeState) empty() error {
 	if len(w.sandboxes)+len(w.containers) == 0 {
 		return nil
 	}
@@ -204,21 +204,21 @@ func (w world) empty() error {
 }
 
 // of returns the part that belongs to the pods of one name.
-func (w world) of(name string) world {
+func (w runtimeState) of(name string) runtimeState {
 	return w.where(func(pod string) bool { return pod == name+"-"+w.node })
 }
 
-func (w world) running() []*runtimeapi.Container {
+func (w runtimeState) running() []*runtimeapi.Container {
 	return filter(w.containers, func(c *runtimeapi.Container) bool { return c.State == runtimeapi.ContainerState_CONTAINER_RUNNING })
 }
 
-func (w world) ready() []*runtimeapi.PodSandbox {
+func (w runtimeState) ready() []*runtimeapi.PodSandbox {
 	return filter(w.sandboxes, func(b *runtimeapi.PodSandbox) bool { return b.State == runtimeapi.PodSandboxState_SANDBOX_READY })
 }
 
 // ids identifies the running containers for comparisons over time: a map from pod and container
 // to container ID, sandbox ID and restart count.
-func (w world) ids() map[string]string {
+func (w runtimeState) ids() map[string]string {
 	out := map[string]string{}
 	for _, c := range w.running() {
 		key := strings.TrimSuffix(c.Labels[labels.PodName], "-"+w.node) + "/" + c.Metadata.Name
@@ -227,7 +227,7 @@ func (w world) ids() map[string]string {
 	return out
 }
 
-func (w world) String() string {
+func (w runtimeState) String() string {
 	var parts []string
 	for _, b := range w.sandboxes {
 		parts = append(parts, fmt.Sprintf("sandbox %s %s %s", b.Metadata.Name, b.Id[:8], b.State))
@@ -254,9 +254,9 @@ func bareID(id string) string {
 	return bare
 }
 
-// gone returns nil if the runtime, the disk and /pods have no remains of the pods of the name.
-func (s *scene) gone(name string, uids ...string) error {
-	w, err := s.look()
+// noRemains returns nil if the runtime, the disk and /pods have no remains of the pods of the name.
+func (s *scene) noRemains(name string, uids ...string) error {
+	w, err := s.runtimeState()
 	if err != nil {
 		return err
 	}

@@ -16,8 +16,9 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
-// onMachines runs a test on both runtimes. Each kubelet is connected to a separate fake logind.
-func onMachines(t *testing.T, test func(t *testing.T, s *scene, l *logindtest.Logind)) {
+// onRuntimesWithLogind runs a test on both runtimes. Each kubelet is connected to a separate fake
+// logind.
+func onRuntimesWithLogind(t *testing.T, test func(t *testing.T, s *scene, l *logindtest.Logind)) {
 	t.Helper()
 	onEach(t, tb.Runtimes, func(t *testing.T, rt tb.Runtime, images tb.ImageNames) {
 		address, _ := logindtest.StartBus(t)
@@ -31,8 +32,8 @@ func onMachines(t *testing.T, test func(t *testing.T, s *scene, l *logindtest.Lo
 	})
 }
 
-// inGroups places a pod in each of three priority groups. The pods take 3 s to end.
-func inGroups(t *testing.T, s *scene) (names []string) {
+// placePriorityGroups places a pod in each of three priority groups. The pods take 3 s to end.
+func placePriorityGroups(t *testing.T, s *scene) (names []string) {
 	names = []string{"low", "middle", "high"}
 	for i, name := range names {
 		pod := newPod(name, shell("main", s.images.Busybox, "\ntrap 'sleep 3; exit 0' TERM; while true; do sleep 60 & wait $!; done"))
@@ -46,8 +47,8 @@ func inGroups(t *testing.T, s *scene) (names []string) {
 	return names
 }
 
-// locked waits for the kubelet's next lock and returns a channel that is closed at its release.
-func locked(t *testing.T, s *scene, l *logindtest.Logind) (released <-chan struct{}) {
+// waitLock waits for the kubelet's next lock and returns a channel that is closed at its release.
+func waitLock(t *testing.T, s *scene, l *logindtest.Logind) (released <-chan struct{}) {
 	t.Helper()
 	var lock logindtest.Lock
 	select {
@@ -55,7 +56,7 @@ func locked(t *testing.T, s *scene, l *logindtest.Logind) (released <-chan struc
 	case <-time.After(time.Minute):
 		t.Fatal("the kubelet took no lock")
 	}
-	wait(t, time.Minute, "the kubelet has the lock", func() error { return s.holds(lock.W) })
+	wait(t, time.Minute, "the kubelet has the lock", func() error { return s.hasOpen(lock.W) })
 	require.NoError(t, lock.W.Close())
 	done := make(chan struct{})
 	go func() {
@@ -67,8 +68,8 @@ func locked(t *testing.T, s *scene, l *logindtest.Logind) (released <-chan struc
 	return done
 }
 
-// holds returns an error if the kubelet does not have the pipe open.
-func (s *scene) holds(pipe *os.File) error {
+// hasOpen returns an error if the kubelet does not have the pipe open.
+func (s *scene) hasOpen(pipe *os.File) error {
 	want, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", pipe.Fd()))
 	if err != nil {
 		return err
@@ -82,7 +83,7 @@ func (s *scene) holds(pipe *os.File) error {
 	return errors.Join(err, fmt.Errorf("%s is not among the kubelet's %d open files", want, len(all)))
 }
 
-func until(t *testing.T, what string, done <-chan struct{}) {
+func waitClosed(t *testing.T, what string, done <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-done:
@@ -107,14 +108,14 @@ func (s *scene) terminated(name string) error {
 // N35: at a shutdown pods end by priority, and the kubelet releases its lock when their statuses
 // are terminal. New pods are rejected. If the shutdown is cancelled, the kubelet takes the next
 // lock, and new pods run.
-func TestNodeGoesDown(t *testing.T) {
-	onMachines(t, func(t *testing.T, s *scene, l *logindtest.Logind) {
-		names := inGroups(t, s)
-		released := locked(t, s, l)
+func TestShutdownEndsPodsByPriority(t *testing.T) {
+	onRuntimesWithLogind(t, func(t *testing.T, s *scene, l *logindtest.Logind) {
+		names := placePriorityGroups(t, s)
+		released := waitLock(t, s, l)
 		l.Say(t, true)
 		wait(t, time.Minute, "the shutdown has begun", func() error { return fileHas(s.output, "the node is shutting down") })
 		s.place(t, "late.yaml", newPod("late", shell("main", s.images.Busybox, untilTerm)))
-		until(t, "the lock was not released", released)
+		waitClosed(t, "the lock was not released", released)
 		var before time.Time
 		for _, name := range names {
 			require.NoError(t, s.terminated(name))
@@ -132,7 +133,7 @@ func TestNodeGoesDown(t *testing.T) {
 			return err
 		})
 		l.Say(t, false)
-		locked(t, s, l)
+		waitLock(t, s, l)
 		s.place(t, "after.yaml", newPod("after", shell("main", s.images.Busybox, untilTerm)))
 		s.running(t, "after")
 	})

@@ -12,7 +12,7 @@ import (
 // A24: SIGTERM ends the kubelet and not the pods. The next kubelet takes the pods over without
 // restarts. Finished pods stay finished, and pods whose manifests were removed meanwhile are
 // stopped.
-func TestTerminate(t *testing.T) {
+func TestPodsSurviveTermination(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
 		for i := range 3 {
 			s.place(t, fmt.Sprintf("stays-%d.yaml", i), newPod(fmt.Sprintf("stays-%d", i), testprog(s.images.Testprog, "run"), shell("second", s.images.Busybox, untilTerm)))
@@ -30,15 +30,15 @@ func TestTerminate(t *testing.T) {
 			s.running(t, name)
 		}
 		wait(t, 20*time.Second, "once fails", func() error { return s.hasEnded("once", v1.PodFailed) })
-		before := s.see(t)
+		before := s.mustRuntimeState(t)
 
 		require.Zero(t, s.terminate(t, 10*time.Second), "exit code")
-		require.Equal(t, before.ids(), s.see(t).ids(), "the containers without a kubelet")
+		require.Equal(t, before.ids(), s.mustRuntimeState(t).ids(), "the containers without a kubelet")
 		s.start(t)
 		for _, name := range names {
 			s.running(t, name)
 		}
-		hold(t, 2*time.Second, "no container restarts", func() error { return same(before, s) })
+		consistently(t, 2*time.Second, "no container restarts", func() error { return sameContainers(before, s) })
 		require.NoError(t, s.hasEnded("once", v1.PodFailed))
 
 		// SIGTERM again, during a start.
@@ -47,9 +47,9 @@ func TestTerminate(t *testing.T) {
 		s.unplace(t, "leaves.yaml")
 		s.start(t)
 		s.running(t, "late")
-		wait(t, 20*time.Second, "leaves is removed", func() error { return s.gone("leaves") })
+		wait(t, 20*time.Second, "leaves is removed", func() error { return s.noRemains("leaves") })
 		require.NoError(t, s.hasEnded("once", v1.PodFailed))
-		after := s.see(t).ids()
+		after := s.mustRuntimeState(t).ids()
 		for key, id := range before.ids() {
 			if key != "leaves/main" {
 				require.Equal(t, id, after[key], key)
@@ -58,9 +58,9 @@ func TestTerminate(t *testing.T) {
 	})
 }
 
-// same returns nil if the same containers run as before.
-func same(before world, s *scene) error {
-	now, err := s.look()
+// sameContainers returns nil if the same containers run as before.
+func sameContainers(before runtimeState, s *scene) error {
+	now, err := s.runtimeState()
 	if err != nil {
 		return err
 	}

@@ -16,13 +16,13 @@ import (
 // The reported usage of pods is correct in all three places, with pod cgroups and with the
 // runtime's figures (A27, N23).
 func TestUsage(t *testing.T) {
-	t.Run("cgroups", func(t *testing.T) { usageOf(t, "volumeStatsAggPeriod: 3s\n", true) })
+	t.Run("cgroups", func(t *testing.T) { testUsage(t, "volumeStatsAggPeriod: 3s\n", true) })
 	t.Run("runtime", func(t *testing.T) {
-		usageOf(t, "volumeStatsAggPeriod: 3s\ncgroupsPerQOS: false\nenforceNodeAllocatable: []\n", false)
+		testUsage(t, "volumeStatsAggPeriod: 3s\ncgroupsPerQOS: false\nenforceNodeAllocatable: []\n", false)
 	})
 }
 
-func usageOf(t *testing.T, config string, cgroups bool) {
+func testUsage(t *testing.T, config string, cgroups bool) {
 	onRuntimes(t, config, func(t *testing.T, s *scene) {
 		busy := newPod("busy", shell("main", s.images.Busybox, "while :; do :; done"))
 		busy.Spec.HostNetwork = false
@@ -31,14 +31,14 @@ func usageOf(t *testing.T, config string, cgroups bool) {
 		writer := newPod("writer", shell("main", s.images.Busybox, "dd if=/dev/zero of=/own bs=1M count=6; dd if=/dev/zero of=/e/shared bs=1M count=4; head -c 500000 /dev/zero | tr '\\0' x"+untilTerm),
 			shell("second", s.images.Busybox, untilTerm))
 		writer.Spec.HostNetwork = false
-		mounted(writer, "e", "/e", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}})
+		addVolume(writer, "e", "/e", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}})
 		for _, p := range []*v1.Pod{busy, large, writer} {
 			s.place(t, p.Name+".yaml", p)
 		}
 		for _, name := range []string{"busy", "large", "writer"} {
 			s.running(t, name)
 		}
-		wait(t, 30*time.Second, "the Summary has the expected usage", func() error { return s.summaryIs(cgroups) })
+		wait(t, 30*time.Second, "the Summary has the expected usage", func() error { return s.checkSummary(cgroups) })
 		var few statsapi.Summary
 		require.NoError(t, s.getJSON("/stats/summary?only_cpu_and_memory=true", &few))
 		require.NotNil(t, few.Node.CPU)
@@ -52,12 +52,12 @@ func usageOf(t *testing.T, config string, cgroups bool) {
 			require.NotNil(t, p.CPU)
 			require.NotNil(t, p.Memory)
 		}
-		s.cpuIsTheRuntimes(t)
+		s.compareCPUWithRuntime(t)
 	})
 }
 
-// summaryIs returns an error for each figure of the Summary outside its range.
-func (s *scene) summaryIs(cgroups bool) error {
+// checkSummary returns an error for each figure of the Summary outside its range.
+func (s *scene) checkSummary(cgroups bool) error {
 	var all statsapi.Summary
 	if err := s.getJSON("/stats/summary", &all); err != nil {
 		return err
@@ -117,11 +117,11 @@ func (s *scene) summaryIs(cgroups bool) error {
 	return errors.Join(errs...)
 }
 
-// cpuIsTheRuntimes compares the CPU time of a spinning process with the runtime's figures before
-// and after, and its rate with the elapsed time.
-func (s *scene) cpuIsTheRuntimes(t testing.TB) {
+// compareCPUWithRuntime compares the CPU time of a spinning process with the runtime's figures
+// before and after, and its rate with the elapsed time.
+func (s *scene) compareCPUWithRuntime(t testing.TB) {
 	t.Helper()
-	id := s.see(t).of("busy").running()[0].Id
+	id := s.mustRuntimeState(t).of("busy").running()[0].Id
 	runtimes := func() uint64 {
 		c, err := s.cri.ContainerStats(t.Context(), id)
 		require.NoError(t, err)

@@ -51,7 +51,7 @@ func (s *volumeScene) put(t *testing.T, file, text string) {
 
 // run runs a command in the pod's container main and returns its output.
 func (s *volumeScene) run(name, script string) (string, error) {
-	w, err := s.look()
+	w, err := s.runtimeState()
 	if err != nil {
 		return "", err
 	}
@@ -68,8 +68,8 @@ func (s *volumeScene) run(name, script string) (string, error) {
 	return "", fmt.Errorf("%s does not run: %s", name, w)
 }
 
-// shows waits until a script in the pod's container writes a text.
-func (s *volumeScene) shows(t *testing.T, name, script, want string) {
+// waitOutput waits until a script in the pod's container writes a text.
+func (s *volumeScene) waitOutput(t *testing.T, name, script, want string) {
 	t.Helper()
 	wait(t, 5*time.Second, name+": "+script, func() error {
 		have, err := s.run(name, script)
@@ -105,8 +105,8 @@ func (s *volumeScene) volume(pod, name string) (server.VolumeReport, error) {
 	return server.VolumeReport{}, fmt.Errorf("no report of volume %s of pod %s", name, pod)
 }
 
-// fails waits until a volume has failed for the reason why.
-func (s *volumeScene) fails(t *testing.T, pod, name, why string) {
+// waitVolumeError waits until a volume has failed for the reason why.
+func (s *volumeScene) waitVolumeError(t *testing.T, pod, name, why string) {
 	t.Helper()
 	wait(t, 10*time.Second, "volume "+name+" fails", func() error {
 		v, err := s.volume(pod, name)
@@ -117,7 +117,7 @@ func (s *volumeScene) fails(t *testing.T, pod, name, why string) {
 	})
 }
 
-func (s *volumeScene) reportsFailedMount(t *testing.T, pod string) {
+func (s *volumeScene) waitFailedMountEvent(t *testing.T, pod string) {
 	t.Helper()
 	wait(t, 10*time.Second, "event FailedMount of "+pod, func() error {
 		if len(s.logLines(t, "reason=FailedMount", pod+"-"+s.node, "manifest=")) == 0 {
@@ -127,9 +127,9 @@ func (s *volumeScene) reportsFailedMount(t *testing.T, pod string) {
 	})
 }
 
-// lateTry waits until the next attempt to mount a volume is at least 10 s away, and returns its
-// time.
-func (s *volumeScene) lateTry(t *testing.T, pod, name string) (next time.Time) {
+// waitLateAttempt waits until the next attempt to mount a volume is at least 10 s away, and returns
+// its time.
+func (s *volumeScene) waitLateAttempt(t *testing.T, pod, name string) (next time.Time) {
 	t.Helper()
 	wait(t, 20*time.Second, "the next attempt to mount "+name+" is 10 s away", func() error {
 		v, err := s.volume(pod, name)
@@ -153,13 +153,13 @@ func (s *volumeScene) startedBefore(t *testing.T, pod string, next time.Time) {
 	require.True(t, c.State.Running.StartedAt.Time.Before(next), "started at %v, next attempt at %v", c.State.Running.StartedAt, next)
 }
 
-// mounted adds a volume to a pod and mounts it in its first container.
-func mounted(pod *v1.Pod, name, at string, source v1.VolumeSource, change ...func(*v1.VolumeMount)) {
+// addVolume adds a volume to a pod and mounts it in its first container.
+func addVolume(pod *v1.Pod, name, at string, source v1.VolumeSource, change ...func(*v1.VolumeMount)) {
 	pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: name, VolumeSource: source})
-	mountAt(pod, name, at, change...)
+	addMount(pod, name, at, change...)
 }
 
-func mountAt(pod *v1.Pod, name, at string, change ...func(*v1.VolumeMount)) {
+func addMount(pod *v1.Pod, name, at string, change ...func(*v1.VolumeMount)) {
 	m := v1.VolumeMount{Name: name, MountPath: at}
 	for _, f := range change {
 		f(&m)
@@ -193,19 +193,19 @@ const (
 func kindsPod(s *volumeScene) *v1.Pod {
 	pod := newPod("kinds", shell("main", s.images.Busybox, untilTerm))
 	pod.Labels = map[string]string{"app": "kinds"}
-	mounted(pod, "disk", "/disk", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}})
-	mounted(pod, "memory", "/memory", memory("1Mi"))
-	mounted(pod, "conf", "/conf", configMap("conf"))
+	addVolume(pod, "disk", "/disk", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}})
+	addVolume(pod, "memory", "/memory", memory("1Mi"))
+	addVolume(pod, "conf", "/conf", configMap("conf"))
 	mode := int32(0o400)
 	pass := secret("pass")
 	pass.Secret.DefaultMode, pass.Secret.Items = &mode, []v1.KeyToPath{{Key: "password", Path: "deep/password"}}
-	mounted(pod, "pass", "/pass", pass)
+	addVolume(pod, "pass", "/pass", pass)
 	optional := configMap("none")
 	optional.ConfigMap.Optional = new(true)
-	mounted(pod, "optional", "/optional", optional)
+	addVolume(pod, "optional", "/optional", optional)
 	label := []v1.DownwardAPIVolumeFile{{Path: "app", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.labels['app']"}}}
-	mounted(pod, "downward", "/downward", v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: label}})
-	mounted(pod, "projected", "/projected", v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+	addVolume(pod, "downward", "/downward", v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: label}})
+	addVolume(pod, "projected", "/projected", v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
 		{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: object("conf")}},
 		{Secret: &v1.SecretProjection{LocalObjectReference: object("pass")}},
 		{DownwardAPI: &v1.DownwardAPIProjection{Items: label}},
@@ -215,13 +215,13 @@ func kindsPod(s *volumeScene) *v1.Pod {
 		"made": v1.HostPathDirectoryOrCreate, "file": v1.HostPathFileOrCreate, "dir": v1.HostPathDirectory, "socket": v1.HostPathSocket,
 	} {
 		path := map[string]string{"dir": s.dir, "file": s.dir + "/host-file", "made": s.dir + "/host-made", "socket": s.dir + "/socket"}[name]
-		mounted(pod, name, "/host/"+name, v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path, Type: &kind}})
+		addVolume(pod, name, "/host/"+name, v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path, Type: &kind}})
 	}
 	device := v1.HostPathCharDev
-	mounted(pod, "null", "/host/null", v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/dev/null", Type: &device}})
-	mountAt(pod, "conf", "/color", func(m *v1.VolumeMount) { m.SubPath = "color" })
-	mountAt(pod, "disk", "/mine", func(m *v1.VolumeMount) { m.SubPathExpr = "of/$(POD)" })
-	mountAt(pod, "memory", "/look", func(m *v1.VolumeMount) { m.ReadOnly = true })
+	addVolume(pod, "null", "/host/null", v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/dev/null", Type: &device}})
+	addMount(pod, "conf", "/color", func(m *v1.VolumeMount) { m.SubPath = "color" })
+	addMount(pod, "disk", "/mine", func(m *v1.VolumeMount) { m.SubPathExpr = "of/$(POD)" })
+	addMount(pod, "memory", "/look", func(m *v1.VolumeMount) { m.ReadOnly = true })
 	pod.Spec.Containers[0].Env = []v1.EnvVar{
 		{Name: "POD", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
 		{Name: "SIZE", ValueFrom: &v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: object("conf"), Key: "size"}}},
@@ -247,7 +247,7 @@ func TestVolumes(t *testing.T) {
 		kinds := kindsPod(s)
 		withImage := s.runtime.Name == "containerd-v2" // 1.6 does not support image volumes
 		if withImage {
-			mounted(kinds, "image", "/image", v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: s.images.Testprog, PullPolicy: v1.PullIfNotPresent}})
+			addVolume(kinds, "image", "/image", v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: s.images.Testprog, PullPolicy: v1.PullIfNotPresent}})
 		}
 		s.place(t, "kinds.yaml", kinds)
 		pod := s.running(t, "kinds")
@@ -269,19 +269,19 @@ func TestVolumes(t *testing.T) {
 			"echo $SIZE $PASSWORD $C_color":                          "small secret red",
 			"touch /conf/x /pass/x /look/x 2>/dev/null; echo $?":     "1",
 		} {
-			s.shows(t, "kinds", script, want)
+			s.waitOutput(t, "kinds", script, want)
 		}
 		if withImage {
-			s.shows(t, "kinds", "test -x /image/testprog && echo yes", "yes")
+			s.waitOutput(t, "kinds", "test -x /image/testprog && echo yes", "yes")
 		}
 		require.FileExists(t, filepath.Join(s.dir, "host-made", "x"))
 
 		s.put(t, "configmaps/default/conf.yaml", strings.Replace(conf, "red", "blue", 1))
-		s.shows(t, "kinds", "cat /conf/color /projected/color /color", "bluebluered") // a subPath keeps its content
+		s.waitOutput(t, "kinds", "cat /conf/color /projected/color /color", "bluebluered") // a subPath keeps its content
 		require.Equal(t, pod.Status.ContainerStatuses, s.running(t, "kinds").Status.ContainerStatuses)
 
 		s.unplace(t, "kinds.yaml")
-		wait(t, 20*time.Second, "the pod is removed", func() error { return errors.Join(s.gone("kinds", string(pod.UID)), noMounts(s.root)) })
+		wait(t, 20*time.Second, "the pod is removed", func() error { return errors.Join(s.noRemains("kinds", string(pod.UID)), noMounts(s.root)) })
 		require.FileExists(t, filepath.Join(s.dir, "host-made", "x"))
 	})
 }
@@ -296,7 +296,7 @@ func TestVolumesOfMissingObjects(t *testing.T) {
 		require.NoError(t, syscall.Mkfifo(fifo, 0o600))
 		with := func(name string, source v1.VolumeSource) *v1.Pod {
 			pod := newPod(name, shell("main", s.images.Busybox, untilTerm))
-			mounted(pod, "v", "/v", source)
+			addVolume(pod, "v", "/v", source)
 			return pod
 		}
 		s.place(t, "missing.yaml", with("missing", configMap("late")))
@@ -308,9 +308,9 @@ func TestVolumesOfMissingObjects(t *testing.T) {
 		s.place(t, "bystander.yaml", with("bystander", configMap("conf")))
 		s.running(t, "bystander")
 
-		s.fails(t, "missing", "v", `configmap "default/late" not found`)
-		s.fails(t, "fifo", "v", "fifo")
-		s.reportsFailedMount(t, "missing")
+		s.waitVolumeError(t, "missing", "v", `configmap "default/late" not found`)
+		s.waitVolumeError(t, "fifo", "v", "fifo")
+		s.waitFailedMountEvent(t, "missing")
 		wait(t, 10*time.Second, "environ waits for its config map", func() error {
 			p, c, err := s.container("environ", "main")
 			if err == nil && (c.State.Waiting == nil || c.State.Waiting.Reason != "CreateContainerConfigError") {
@@ -318,7 +318,7 @@ func TestVolumesOfMissingObjects(t *testing.T) {
 			}
 			return err
 		})
-		next := s.lateTry(t, "missing", "v")
+		next := s.waitLateAttempt(t, "missing", "v")
 		for file, text := range map[string]string{"configmaps/default/late.yaml": conf, "secrets/default/fifo.yaml": pass} {
 			s.put(t, file, text)
 		}
@@ -327,8 +327,8 @@ func TestVolumesOfMissingObjects(t *testing.T) {
 		}
 		s.startedBefore(t, "missing", next)
 		require.NoError(t, s.healthy())
-		s.shows(t, "missing", "cat /v/color", "red")
-		s.shows(t, "fifo", "cat /v/user", "me")
-		s.shows(t, "environ", "echo $color", "red")
+		s.waitOutput(t, "missing", "cat /v/color", "red")
+		s.waitOutput(t, "fifo", "cat /v/user", "me")
+		s.waitOutput(t, "environ", "echo $color", "red")
 	})
 }

@@ -17,7 +17,7 @@ import (
 // converged returns nil if exactly the desired pods exist, with the desired content and one
 // instance each, and no remains of other pods.
 func (c *churn) converged() error {
-	w, err := c.look()
+	w, err := c.runtimeState()
 	if err != nil {
 		return err
 	}
@@ -37,14 +37,14 @@ func (c *churn) converged() error {
 			errs = append(errs, fmt.Errorf("unexpected pod %s", name))
 			continue
 		}
-		errs = append(errs, c.isOnce(w.of(name), name, &have[i]))
+		errs = append(errs, c.matchesDesired(w.of(name), name, &have[i]))
 	}
-	errs = append(errs, c.noLeftovers(w, uids), c.nothingOnDisk(w, uids), c.rightPrograms(), c.rightStarts())
+	errs = append(errs, c.noLeftovers(w, uids), c.noDiskLeftovers(w, uids), c.checkPrograms(), c.checkStarts())
 	return errors.Join(errs...)
 }
 
-// isOnce compares a pod with its desired state and with the runtime.
-func (c *churn) isOnce(w world, name string, have *v1.Pod) error {
+// matchesDesired compares a pod with its desired state and with the runtime.
+func (c *churn) matchesDesired(w runtimeState, name string, have *v1.Pod) error {
 	d := c.desired[name]
 	if !equalMain(have, d.pod) {
 		return fmt.Errorf("%s has another version: %v", name, have.Spec.Containers[0].Env)
@@ -64,19 +64,19 @@ func (c *churn) isOnce(w world, name string, have *v1.Pod) error {
 	}
 	var errs []error
 	for _, status := range have.Status.ContainerStatuses {
-		errs = append(errs, c.isThisOne(running, have, status))
+		errs = append(errs, c.matchesRunning(running, have, status))
 	}
 	return errors.Join(errs...)
 }
 
-// isThisOne finds the container of a status among the running ones.
-func (c *churn) isThisOne(running []*runtimeapi.Container, pod *v1.Pod, status v1.ContainerStatus) error {
+// matchesRunning finds the container of a status among the running ones.
+func (c *churn) matchesRunning(running []*runtimeapi.Container, pod *v1.Pod, status v1.ContainerStatus) error {
 	d := c.desired[strings.TrimSuffix(pod.Name, "-"+c.node)]
 	for _, r := range running {
 		if r.Id != bareID(status.ContainerID) {
 			continue
 		}
-		switch most := d.most(); {
+		switch most := d.allowedRestarts(); {
 		case status.State.Running == nil || r.Labels[labels.PodUID] != string(pod.UID) || r.Metadata.Name != status.Name:
 			return fmt.Errorf("container %s runs, but the pod's status differs: %s", r.Id, brief(pod))
 		case status.RestartCount > int32(most) || status.RestartCount != int32(r.Metadata.Attempt):
@@ -90,7 +90,7 @@ func (c *churn) isThisOne(running []*runtimeapi.Container, pod *v1.Pod, status v
 // noLeftovers returns nil if the runtime contains only existing pods: their running containers
 // and, per container, the last dead instance with its sandbox. Other dead instances of existing
 // pods are removed by the next collection, which runs at the start of a kubelet and every minute.
-func (c *churn) noLeftovers(w world, uids map[string]bool) error {
+func (c *churn) noLeftovers(w runtimeState, uids map[string]bool) error {
 	var errs []error
 	dead, holds := map[string]int{}, map[string]bool{}
 	for _, container := range w.containers {
@@ -113,8 +113,8 @@ func (c *churn) noLeftovers(w world, uids map[string]bool) error {
 	return errors.Join(errs...)
 }
 
-// nothingOnDisk returns nil if all folders, logs, links and mounts belong to existing pods.
-func (c *churn) nothingOnDisk(w world, uids map[string]bool) error {
+// noDiskLeftovers returns nil if all folders, logs, links and mounts belong to existing pods.
+func (c *churn) noDiskLeftovers(w runtimeState, uids map[string]bool) error {
 	logs := map[string]bool{}
 	for _, container := range w.containers {
 		l := container.Labels
@@ -138,11 +138,11 @@ func (c *churn) nothingOnDisk(w world, uids map[string]bool) error {
 			errs = append(errs, fmt.Errorf("leftover %s", file))
 		}
 	}
-	return errors.Join(append(errs, c.rightLinks(w), noMounts(c.root))...)
+	return errors.Join(append(errs, c.checkLinks(w), noMounts(c.root))...)
 }
 
-// rightLinks returns nil if each running container has a link to its log and no link is dangling.
-func (c *churn) rightLinks(w world) error {
+// checkLinks returns nil if each running container has a link to its log and no link is dangling.
+func (c *churn) checkLinks(w runtimeState) error {
 	var errs []error
 	for _, r := range w.running() {
 		name := strings.TrimSuffix(r.Labels[labels.PodName], "-"+c.node)
@@ -159,9 +159,9 @@ func (c *churn) rightLinks(w world) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// rightStarts returns nil if no container of a current or former pod counted more starts than
+// checkStarts returns nil if no container of a current or former pod counted more starts than
 // the test caused.
-func (c *churn) rightStarts() error {
+func (c *churn) checkStarts() error {
 	var errs []error
 	for start, tally := range c.tallies {
 		data, err := os.ReadFile(c.orders + "/" + start)
@@ -186,9 +186,9 @@ func (c *churn) rightStarts() error {
 // pod and container.
 const programEnv = "PODWRIGHT_CHURN_PROGRAM"
 
-// rightPrograms returns nil if exactly the desired programs run. It reads /proc, because a runtime
+// checkPrograms returns nil if exactly the desired programs run. It reads /proc, because a runtime
 // may have lost a running program.
-func (c *churn) rightPrograms() error {
+func (c *churn) checkPrograms() error {
 	have, err := programs(c.node)
 	if err != nil {
 		return err
