@@ -31,7 +31,7 @@ func (p plane) approve(t testing.TB, node, signer string) (n int) {
 		r.Status.Conditions = []certv1.CertificateSigningRequestCondition{{Type: certv1.CertificateApproved, Status: v1.ConditionTrue, Reason: "Test", Message: "by an administrator"}}
 		_, err := p.admin.SigningRequests().Update(t.Context(), &r, metav1.UpdateOptions{}, "approval")
 		require.NoError(t, err)
-		t.Cleanup(func() { erase(t, p.admin.SigningRequests(), r.Name) })
+		t.Cleanup(func() { deleteObject(t, p.admin.SigningRequests(), r.Name) })
 		n++
 	}
 	return n
@@ -83,7 +83,7 @@ func TestBootstrapOfNode(t *testing.T) {
 	apitest.Run(t, client.Run)
 	_, err := client.OwnNode().CreateNode(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	require.NoError(t, err)
-	t.Cleanup(func() { erase(t, p.admin.Nodes(), name) })
+	t.Cleanup(func() { deleteObject(t, p.admin.Nodes(), name) })
 
 	next := config.Store
 	next.Dir = filepath.Join(dir, "next")
@@ -104,6 +104,6 @@ func TestBootstrapOfNode(t *testing.T) {
 	requests, err := p.admin.SigningRequests().List(t.Context(), metav1.ListOptions{FieldSelector: "spec.signerName=" + certv1.KubeAPIServerClientKubeletSignerName})
 	require.NoError(t, err)
 	for _, r := range requests.Items {
-		erase(t, p.admin.SigningRequests(), r.Name)
+		deleteObject(t, p.admin.SigningRequests(), r.Name)
 	}
 }

@@ -49,7 +49,7 @@ func TestCSINodes(t *testing.T) {
 	require.NoError(t, err)
 	registered := &drivers{has: map[string]csi.NodeInfo{}}
 	apitest.Run(t, manager.Run)
-	t.Cleanup(func() { erase(t, p.admin.CSINodes(), n.name) })
+	t.Cleanup(func() { deleteObject(t, p.admin.CSINodes(), n.name) })
 	shown := func() *storagev1.CSINode {
 		at, err := p.admin.CSINodes().Get(t.Context(), n.name, metav1.GetOptions{})
 		if err != nil {

@@ -28,8 +28,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds the wait for a server on a loaded machine.
-const patience = 60 * time.Second
+// waitTimeout bounds the wait for a server on a loaded machine.
+const waitTimeout = 60 * time.Second
 
 type plane struct {
 	controlplane.Handle
@@ -57,7 +57,7 @@ func (p plane) namespace(t testing.TB, name string) {
 	require.Eventually(t, func() bool {
 		_, err := p.admin.ServiceAccounts(name).Get(t.Context(), "default", metav1.GetOptions{})
 		return err == nil
-	}, patience, 50*time.Millisecond)
+	}, waitTimeout, 50*time.Millisecond)
 }
 
 func (p plane) client(t testing.TB, kubeconfig string) *apiserver.Client {
@@ -114,7 +114,7 @@ func (n *node) remove(t testing.TB, namespace, name string) {
 	_ = n.admin.Pods(namespace).Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{GracePeriodSeconds: &none}) // the pod may not exist
 }
 
-func (n *node) find(t testing.TB, namespace, name string) *v1.Pod {
+func (n *node) podOrNil(t testing.TB, namespace, name string) *v1.Pod {
 	pod, err := n.admin.Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		return nil
@@ -138,10 +138,10 @@ func patch[T apiserver.Object, L runtime.Object](t testing.TB, r apiserver.Resou
 
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	require.Eventually(t, is, patience, 20*time.Millisecond, what)
+	require.Eventually(t, is, waitTimeout, 20*time.Millisecond, what)
 }
 
-func erase[T apiserver.Object, L runtime.Object](t testing.TB, r apiserver.Resource[T, L], name string) {
+func deleteObject[T apiserver.Object, L runtime.Object](t testing.TB, r apiserver.Resource[T, L], name string) {
 	none := int64(0)
 	_ = r.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{GracePeriodSeconds: &none}) // the object may not exist
 }

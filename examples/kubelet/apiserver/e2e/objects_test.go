@@ -18,11 +18,11 @@ import (
 	volumeobjects "github.com/podwright/podwright/volume/objects"
 )
 
-// made creates an object as an administrator, and removes it at the end of the test.
-func made[T apiserver.Object, L runtime.Object](t testing.TB, r apiserver.Resource[T, L], obj T) T {
+// createObject creates an object as an administrator, and removes it at the end of the test.
+func createObject[T apiserver.Object, L runtime.Object](t testing.TB, r apiserver.Resource[T, L], obj T) T {
 	created, err := r.Create(t.Context(), obj, metav1.CreateOptions{})
 	require.NoError(t, err)
-	t.Cleanup(func() { erase(t, r, obj.GetName()) })
+	t.Cleanup(func() { deleteObject(t, r, obj.GetName()) })
 	return created
 }
 
@@ -39,8 +39,8 @@ func TestReferencedObjects(t *testing.T) {
 	r, name := n.reader(t), n.name
 	meta := metav1.ObjectMeta{Namespace: "default", Name: name}
 	maps, secrets := n.admin.ConfigMaps("default"), n.admin.Secrets("default")
-	made(t, maps, &v1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"key": "1"}})
-	made(t, secrets, &v1.Secret{ObjectMeta: meta})
+	createObject(t, maps, &v1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"key": "1"}})
+	createObject(t, secrets, &v1.Secret{ObjectMeta: meta})
 	_, err := r.ConfigMap(t.Context(), "default", name)
 	require.ErrorContains(t, err, "forbidden", "no pod references the config map yet")
 	require.False(t, volumeobjects.IsNotFound(err))
@@ -108,17 +108,17 @@ func TestClusterObjects(t *testing.T) {
 	require.Equal(t, "kubernetes", services[0].Name)
 	require.NotEmpty(t, services[0].Spec.Ports)
 
-	made(t, n.admin.RuntimeClasses(), &nodev1.RuntimeClass{ObjectMeta: meta, Handler: "runsc"})
+	createObject(t, n.admin.RuntimeClasses(), &nodev1.RuntimeClass{ObjectMeta: meta, Handler: "runsc"})
 	eventually(t, "the runtime class is readable", func() bool {
 		handler, err := r.RuntimeHandler(ctx, &v1.Pod{Spec: v1.PodSpec{RuntimeClassName: &name}})
 		return err == nil && handler == "runsc"
 	})
-	made(t, n.admin.CSIDrivers(), &storagev1.CSIDriver{ObjectMeta: meta})
+	createObject(t, n.admin.CSIDrivers(), &storagev1.CSIDriver{ObjectMeta: meta})
 	eventually(t, "the CSI driver is readable", func() bool {
 		driver, err := r.CSIDriver(name)
 		return err == nil && driver != nil
 	})
-	made(t, n.admin.TrustBundlesV1beta1(), &certv1beta1.ClusterTrustBundle{
+	createObject(t, n.admin.TrustBundlesV1beta1(), &certv1beta1.ClusterTrustBundle{
 		ObjectMeta: meta, Spec: certv1beta1.ClusterTrustBundleSpec{TrustBundle: string(apitest.NewAuthority(t).PEM)},
 	})
 	eventually(t, "the trust bundle is readable", func() bool {
@@ -132,13 +132,13 @@ func (n *node) claim(t testing.TB, r *objects.Objects) {
 	ctx, name := t.Context(), n.name
 	size := v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
 	none := ""
-	pv := made(t, n.admin.PersistentVolumes(), &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PersistentVolumeSpec{
+	pv := createObject(t, n.admin.PersistentVolumes(), &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PersistentVolumeSpec{
 		Capacity: size, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
 		ClaimRef:               &v1.ObjectReference{Namespace: "default", Name: name},
 		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: name, VolumeHandle: "h"}},
 	}})
 	claims := n.admin.PersistentVolumeClaims("default")
-	made(t, claims, &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: v1.PersistentVolumeClaimSpec{
+	createObject(t, claims, &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: v1.PersistentVolumeClaimSpec{
 		AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, Resources: v1.VolumeResourceRequirements{Requests: size},
 		VolumeName: pv.Name, StorageClassName: &none,
 	}})
@@ -155,7 +155,7 @@ func (n *node) claim(t testing.TB, r *objects.Objects) {
 	})
 	// The attacher of the controller manager creates one for the pod, too.
 	attachments := n.admin.VolumeAttachments()
-	made(t, attachments, &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.VolumeAttachmentSpec{
+	createObject(t, attachments, &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.VolumeAttachmentSpec{
 		Attacher: name, NodeName: n.name, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv.Name},
 	}})
 	_, err := r.PublishContext(ctx, name)

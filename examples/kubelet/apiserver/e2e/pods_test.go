@@ -56,9 +56,9 @@ func (n *node) harness(t testing.TB, sink status.Sink, bound bool) statustest.Ha
 			created.Status = pod.Status
 			return n.setStatus(t, created)
 		},
-		Pod: func(namespace, name string) *v1.Pod { return n.find(t, namespace, name) },
+		Pod: func(namespace, name string) *v1.Pod { return n.podOrNil(t, namespace, name) },
 		Change: func(namespace, name string, change func(*v1.PodStatus)) {
-			pod := n.find(t, namespace, name)
+			pod := n.podOrNil(t, namespace, name)
 			change(&pod.Status)
 			if bound && pod.Status.NominatedNodeName != "" {
 				t.Skip("the server rejects a nominated node of a bound pod")
@@ -94,8 +94,8 @@ func TestEvents(t *testing.T) {
 func TestMirrors(t *testing.T) {
 	p := newPlane(t)
 	n := p.node(t)
-	var known atomic.Pointer[v1.Node]
-	m, err := mirrors.New(mirrors.Config{Client: n.Client, Node: known.Load})
+	var nodeObject atomic.Pointer[v1.Node]
+	m, err := mirrors.New(mirrors.Config{Client: n.Client, Node: nodeObject.Load})
 	require.NoError(t, err)
 	apitest.Run(t, m.Run)
 	other := p.node(t)
@@ -105,13 +105,13 @@ func TestMirrors(t *testing.T) {
 	static.Annotations = map[string]string{"kubernetes.io/config.source": "file", "kubernetes.io/config.hash": "hash-1", "kubernetes.io/config.seen": "2026-01-02T03:04:05Z"}
 	t.Cleanup(func() { n.remove(t, "default", static.Name) })
 	hash := func() string {
-		if pod := n.find(t, "default", static.Name); pod != nil {
+		if pod := n.podOrNil(t, "default", static.Name); pod != nil {
 			return pod.Annotations["kubernetes.io/config.mirror"]
 		}
 		return ""
 	}
 	m.Sync(static, nil)
-	known.Store(n.object)
+	nodeObject.Store(n.object)
 	m.Wake()
 	eventually(t, "the mirror is created", func() bool { return hash() == "hash-1" })
 	merger, err := podsource.NewMerger(podsource.MergerConfig{})
@@ -126,9 +126,9 @@ func TestMirrors(t *testing.T) {
 
 	changed := static.DeepCopy()
 	changed.UID, changed.Annotations["kubernetes.io/config.hash"] = "hash-2", "hash-2"
-	m.Sync(changed, n.find(t, "default", static.Name))
+	m.Sync(changed, n.podOrNil(t, "default", static.Name))
 	eventually(t, "the mirror of the changed pod is created", func() bool { return hash() == "hash-2" })
-	cleanup := &syncloop.Cleanup{LeftoverMirrors: []*v1.Pod{n.find(t, "default", static.Name)}}
+	cleanup := &syncloop.Cleanup{LeftoverMirrors: []*v1.Pod{n.podOrNil(t, "default", static.Name)}}
 	require.NoError(t, m.Cleaner().Clean(t.Context(), cleanup))
-	eventually(t, "the mirror is deleted", func() bool { return n.find(t, "default", static.Name) == nil })
+	eventually(t, "the mirror is deleted", func() bool { return n.podOrNil(t, "default", static.Name) == nil })
 }

@@ -74,12 +74,12 @@ func clientOf(t testing.TB, kubeconfig string) *http.Client {
 
 // A node's server allows the access that RBAC grants: by certificate, by token of a service account, and
 // through the fall-back to proxy (A18, A19).
-func TestNodeServerAsksForRights(t *testing.T) {
+func TestNodeServerAuthorizesRequests(t *testing.T) {
 	n := newPlane(t).node(t)
 	unique := fmt.Sprint(time.Now().UnixNano())
 	robot, err := n.admin.ServiceAccounts("default").Create(t.Context(), &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot-" + unique}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	t.Cleanup(func() { erase(t, n.admin.ServiceAccounts("default"), robot.Name) })
+	t.Cleanup(func() { deleteObject(t, n.admin.ServiceAccounts("default"), robot.Name) })
 	requested, err := n.admin.RequestToken(t.Context(), "default", robot.Name, &authv1.TokenRequest{})
 	require.NoError(t, err)
 	good := requested.Status.Token

@@ -58,7 +58,7 @@ func (d *direct) open(ctx context.Context, path string) (*http.Response, error) 
 
 // text returns a whole response body with any status.
 func (d *direct) text(path string) (string, error) {
-	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(d.t.Context(), waitTimeout)
 	defer cancel()
 	response, err := d.open(ctx, path)
 	if err != nil {
@@ -77,14 +77,14 @@ func (d *direct) exec(pod, container, query string) string {
 	return d.url + "/exec/" + d.n.namespace + "/" + pod + "/" + container + "?" + query
 }
 
-// held is the resource usage of the agent's process.
-type held struct {
+// usage is the resource usage of the agent's process.
+type usage struct {
 	goroutines, descriptors int
 	// heap is the size in use after a collection, resident the kernel's figure, in bytes.
 	heap, resident int
 }
 
-func (h held) String() string {
+func (h usage) String() string {
 	return fmt.Sprintf("%d goroutines, %d descriptors, heap %.1f MiB, resident %.1f MiB", h.goroutines, h.descriptors, float64(h.heap)/(1<<20), float64(h.resident)/(1<<20))
 }
 
@@ -94,7 +94,7 @@ var (
 	resident   = regexp.MustCompile(`VmRSS:\s+(\d+) kB`)
 )
 
-func (d *direct) held() held {
+func (d *direct) usage() usage {
 	d.t.Helper()
 	number := func(what *regexp.Regexp, text string, err error) int {
 		require.NoError(d.t, err)
@@ -111,18 +111,18 @@ func (d *direct) held() held {
 	status, statusErr := os.ReadFile(process + "/status")
 	descriptors, err := os.ReadDir(process + "/fd")
 	require.NoError(d.t, err)
-	return held{
+	return usage{
 		number(goroutines, all, allErr), len(descriptors), number(heapInUse, heap, heapErr), 1024 * number(resident, string(status), statusErr),
 	}
 }
 
-// back waits until the agent's usage is back at before, within tolerances.
-func (d *direct) back(before held) {
+// waitUsage waits until the agent's usage is back at before, within tolerances.
+func (d *direct) waitUsage(before usage) {
 	d.t.Helper()
-	var now held
+	var now usage
 	d.n.until(d.t, "the agent's usage is as before, within tolerances", func() error {
 		d.http.CloseIdleConnections()
-		if now = d.held(); now.goroutines > before.goroutines+10 || now.descriptors > before.descriptors+10 || now.heap > before.heap+(8<<20) {
+		if now = d.usage(); now.goroutines > before.goroutines+10 || now.descriptors > before.descriptors+10 || now.heap > before.heap+(8<<20) {
 			return fmt.Errorf("%s; before: %s", now, before)
 		}
 		return nil
@@ -140,7 +140,7 @@ func (n *node) latency(t *testing.T, prefix string) time.Duration {
 		begun := time.Now()
 		n.apply(t, podHere(name, "\n  containers: ["+running+"}]"))
 		for n.get(t, "pod", name, "{.status.phase}") != "Running" {
-			require.Less(t, time.Since(begun), patience)
+			require.Less(t, time.Since(begun), waitTimeout)
 			time.Sleep(10 * time.Millisecond)
 		}
 		all = append(all, time.Since(begun))
@@ -164,7 +164,7 @@ func TestManySessions(t *testing.T) {
 		n.apply(t, sessionPods)
 		n.ready(t, "a")
 		d := n.direct(t)
-		before, quiet := d.held(), n.latency(t, "before")
+		before, quiet := d.usage(), n.latency(t, "before")
 		t.Logf("before: %s", before)
 
 		ctx, cancel := context.WithCancel(t.Context())
@@ -198,7 +198,7 @@ func TestManySessions(t *testing.T) {
 		}
 		end := time.After(*sessionsFor)
 		busy := n.latency(t, "during")
-		t.Logf("during: %s", d.held())
+		t.Logf("during: %s", d.usage())
 		<-end
 		n.until(t, "a session has ended", func() error {
 			if echoes.Load() == 0 {
@@ -213,7 +213,7 @@ func TestManySessions(t *testing.T) {
 			require.NoError(t, err)
 		}
 		t.Logf("%d lines, %d exec sessions; a pod runs %s after its apply, %s during the sessions", lines.Load(), echoes.Load(), quiet, busy)
-		d.back(before)
+		d.waitUsage(before)
 	})
 }
 
@@ -301,7 +301,7 @@ func TestHostileSessions(t *testing.T) {
 		n.ready(t, "a")
 		n.ready(t, "flood")
 		d := n.direct(t)
-		before := d.held()
+		before := d.usage()
 		t.Logf("before: %s", before)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -321,7 +321,7 @@ func TestHostileSessions(t *testing.T) {
 			})
 			<-out.begun
 		}
-		d.others()
+		d.requireServed()
 
 		// Missing objects.
 		for path, want := range map[string]string{
@@ -349,10 +349,10 @@ func TestHostileSessions(t *testing.T) {
 			session <- err
 		}()
 		n.do(t, "delete", "pod", "flood", "--wait=false")
-		n.gone(t, "pod", "flood")
+		n.waitDeleted(t, "pod", "flood")
 		require.NoError(t, <-followed)
 		<-session // the runtime's result does not matter
-		d.others()
+		d.requireServed()
 
 		// Too many sessions.
 		bound, opened := "", 0
@@ -371,16 +371,16 @@ func TestHostileSessions(t *testing.T) {
 		require.Contains(t, bound, "too many open sessions and log readers (limit 1000)")
 		require.Greater(t, opened, 900)
 		require.Equal(t, "ok", n.do(t, "get", "--raw", "/api/v1/nodes/"+n.name+"/proxy/healthz"))
-		t.Logf("with %d readers: %s; a pod runs %s after its apply", opened, d.held(), n.latency(t, "during"))
+		t.Logf("with %d readers: %s; a pod runs %s after its apply", opened, d.usage(), n.latency(t, "during"))
 		cancel()
 		all.Wait()
-		d.back(before)
-		d.others()
+		d.waitUsage(before)
+		d.requireServed()
 	})
 }
 
-// others checks that other clients are served.
-func (d *direct) others() {
+// requireServed checks that other clients are served.
+func (d *direct) requireServed() {
 	d.t.Helper()
 	require.Equal(d.t, "begun\n", d.n.do(d.t, "logs", "a", "-c", "quiet"))
 	var out bytes.Buffer

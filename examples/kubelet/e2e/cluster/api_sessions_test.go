@@ -29,8 +29,8 @@ import (
 	"github.com/podwright/podwright/cri/streams"
 )
 
-// sinceWhen checks the parts of a log selected by age.
-func (n *node) sinceWhen(t *testing.T) {
+// logsSince checks the parts of a log selected by age.
+func (n *node) logsSince(t *testing.T) {
 	all := n.do(t, "logs", "a", "-c", "c", "--since=1h")
 	require.Equal(t, "first\nsecond\n", firstLines(all, 2))
 	require.NotContains(t, n.do(t, "logs", "a", "-c", "c", "--since=1s"), "first")
@@ -59,8 +59,8 @@ func (n *node) sinceWhen(t *testing.T) {
 	require.Regexp(t, `(?m)^\[pod/a/talker\] spoken`, both)
 }
 
-// acrossRotations follows a log during rotations: no line is missing or duplicated.
-func (n *node) acrossRotations(t *testing.T) {
+// logsAcrossRotations follows a log during rotations: no line is missing or duplicated.
+func (n *node) logsAcrossRotations(t *testing.T) {
 	follow := n.command("logs", "a", "-c", "flood", "-f", "--tail=1")
 	out, err := follow.StdoutPipe()
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func (n *node) acrossRotations(t *testing.T) {
 	before := n.rotations(t)
 	lines, last := bufio.NewScanner(out), 0
 	for begun := time.Now(); n.rotations(t) < before+2; {
-		require.Less(t, time.Since(begun), patience, "rotated %d times", rotated())
+		require.Less(t, time.Since(begun), waitTimeout, "rotated %d times", rotated())
 		for range 100 {
 			require.True(t, lines.Scan(), "%v", lines.Err())
 			number, _, _ := strings.Cut(lines.Text(), " ")
@@ -167,7 +167,7 @@ func (n *node) terminals(t *testing.T) {
 	require.Equal(t, 3, cmd.ProcessState.ExitCode(), shown.String())
 }
 
-func (n *node) copiesMuch(t *testing.T) {
+func (n *node) copiesLargeFile(t *testing.T) {
 	const size = 20_000_000
 	file := filepath.Join(n.dir, "much")
 	out, err := os.Create(file)
@@ -213,9 +213,9 @@ func (n *node) forward(t *testing.T, pod, port string) int {
 	return local
 }
 
-// forwardsMuch: 50 concurrent connections transfer 1 MB each. A connection to a port without a
-// listener fails and affects no others.
-func (n *node) forwardsMuch(t *testing.T) {
+// forwardsInParallel: 50 concurrent connections transfer 1 MB each. A connection to a port without
+// a listener fails and affects no others.
+func (n *node) forwardsInParallel(t *testing.T) {
 	open, closed := n.forward(t, "a", "8080"), n.forward(t, "a", "9")
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 	get := func(port int, path string) (string, error) {
@@ -249,8 +249,8 @@ func (n *node) forwardsMuch(t *testing.T) {
 	require.Equal(t, "served\n", body)
 }
 
-// mirrored: logs and exec of a static pod use the name and UID of its mirror pod.
-func (n *node) mirrored(t *testing.T) {
+// staticPod: logs and exec of a static pod use the name and UID of its mirror pod.
+func (n *node) staticPod(t *testing.T) {
 	manifest := strings.NewReplacer("NS", n.namespace, "BUSYBOX", n.images.Busybox).Replace(`
 apiVersion: v1
 kind: Pod
@@ -267,7 +267,7 @@ spec:
 	require.Equal(t, "from a file\n", n.do(t, "logs", name))
 	require.Equal(t, name+"\n", n.do(t, "exec", name, "--", "hostname"))
 	require.NoError(t, os.Remove(file))
-	n.gone(t, "pod", name)
+	n.waitDeleted(t, "pod", name)
 }
 
 // endpoints checks the output of kubectl get --raw for each endpoint through the node's proxy.

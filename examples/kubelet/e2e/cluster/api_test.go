@@ -29,17 +29,17 @@ func TestKubeletAPI(t *testing.T) {
 		n.ready(t, "a")
 		before := n.ids(t)
 		t.Run("logs", n.logs)
-		t.Run("logs since", n.sinceWhen)
-		t.Run("logs across rotations", n.acrossRotations)
+		t.Run("logs since", n.logsSince)
+		t.Run("logs across rotations", n.logsAcrossRotations)
 		t.Run("exec", n.execs)
 		t.Run("terminal", n.terminals)
 		t.Run("protocols", n.protocols)
-		t.Run("cp", n.copiesMuch)
+		t.Run("cp", n.copiesLargeFile)
 		t.Run("attach", n.attaches)
-		t.Run("port-forward", n.forwardsMuch)
-		t.Run("static", n.mirrored)
+		t.Run("port-forward", n.forwardsInParallel)
+		t.Run("static", n.staticPod)
 		t.Run("endpoints", n.endpoints)
-		t.Run("proxy", n.proxied)
+		t.Run("proxy", n.proxyPaths)
 		t.Run("rights", n.rights)
 		t.Run("debug", n.debugs)
 		after := n.ids(t)
@@ -120,8 +120,8 @@ func (n *node) attaches(t *testing.T) {
 	_ = cmd.Wait() // killed
 }
 
-// proxied: unknown paths and paths that lead elsewhere are rejected.
-func (n *node) proxied(t *testing.T) {
+// proxyPaths: unknown paths and paths that lead elsewhere are rejected.
+func (n *node) proxyPaths(t *testing.T) {
 	for path, want := range map[string]string{"metrics/nothing": "NotFound", "logs/../../etc/shadow": "", "logs/%2e%2e/%2e%2e/etc/shadow": "", "checkpoint/x/y/z": ""} {
 		require.ErrorContains(t, n.try("get", "--raw", "/api/v1/nodes/"+n.name+"/proxy/"+path), want, path)
 	}
@@ -174,6 +174,6 @@ subjects: [{kind: ServiceAccount, name: scraper, namespace: NS}]
 // debugs adds an ephemeral container in the pod's network.
 func (n *node) debugs(t *testing.T) {
 	n.do(t, "debug", "a", "--image="+n.images.Busybox, "--container=look", "--image-pull-policy=IfNotPresent", "--profile=general", "--", "wget", "-q", "-O", "-", "http://127.0.0.1:8080/")
-	n.becomes(t, "pod", "a", `{.status.ephemeralContainerStatuses[0].state.terminated.exitCode}`, "0")
+	n.waitField(t, "pod", "a", `{.status.ephemeralContainerStatuses[0].state.terminated.exitCode}`, "0")
 	require.Equal(t, "served\n", n.do(t, "logs", "a", "-c", "look"))
 }

@@ -15,20 +15,20 @@ import (
 // pod. Afterwards the Node is deleted under the running agent.
 func TestBadInput(t *testing.T) {
 	onNodes(t, func(t *testing.T, n *node) {
-		b := n.standBy(t)
-		n.atOnce(t, scenes{
+		b := n.newBystander(t)
+		n.runParallel(t, nodeTests{
 			"no containers": noContainers,
 			"long names":    longNames,
 			"big":           bigObjects,
 		})
-		b.noticedNothing(t)
+		b.requireUndisturbed(t)
 		nodeDeleted(t, n)
-		b.noticedNothing(t)
+		b.requireUndisturbed(t)
 	}, "--register-with-taints=example.com/new:NoSchedule", "--node-labels=example.com/room=3")
 }
 
-// refused creates an object that the server must reject with the reason why.
-func (n *node) refused(t *testing.T, yaml, why string) {
+// requireRejected creates an object that the server must reject with the reason why.
+func (n *node) requireRejected(t *testing.T, yaml, why string) {
 	t.Helper()
 	_, err := n.run([]byte(yaml), "create", "-f", "-")
 	require.ErrorContains(t, err, why)
@@ -38,7 +38,7 @@ func (n *node) refused(t *testing.T, yaml, why string) {
 // field.
 func noContainers(t *testing.T, n *node) {
 	const empty = "{apiVersion: v1, kind: Pod, metadata: {name: empty}, spec: {containers: []}}"
-	n.refused(t, empty, "spec.containers: Required value")
+	n.requireRejected(t, empty, "spec.containers: Required value")
 	file := filepath.Join(n.manifests, "empty.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(empty), 0o600))
 	n.until(t, "the agent logs the invalid field", func() error {
@@ -93,8 +93,8 @@ func bigObjects(t *testing.T, n *node) {
   terminationGracePeriodSeconds: 1`))
 	}
 	much := func(size int) string { return strings.Repeat("x", size) }
-	n.refused(t, pod("refused", much(1<<20), ""), "may not be more than 262144 bytes")
-	n.refused(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: refused}, data: {a: "+much(1<<20+1)+"}}", "may not be more than 1048576 bytes")
+	n.requireRejected(t, pod("refused", much(1<<20), ""), "may not be more than 262144 bytes")
+	n.requireRejected(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: refused}, data: {a: "+much(1<<20+1)+"}}", "may not be more than 1048576 bytes")
 	for _, yaml := range []string{
 		"{apiVersion: v1, kind: ConfigMap, metadata: {name: big}, data: {a: " + much(1<<20-1) + "}}",
 		pod("big", much(1<<18-1), much(100<<10)),
@@ -105,7 +105,7 @@ func bigObjects(t *testing.T, n *node) {
 	}
 	n.ready(t, "big")
 	require.Equal(t, fmt.Sprintln(100<<10, 1<<20-1), n.exec(t, "big/c", "sh", "-c", `echo ${#BIG} $(cat /v/a | wc -c)`))
-	n.fits(t, "pod", "too-big", "{.status.containerStatuses[0].state} {.status.containerStatuses[0].lastState}", func(got string) bool {
+	n.waitMatch(t, "pod", "too-big", "{.status.containerStatuses[0].state} {.status.containerStatuses[0].lastState}", func(got string) bool {
 		return strings.Contains(got, "CreateContainerConfigError") && strings.Contains(got, "more than the 131070 bytes")
 	})
 }
@@ -116,7 +116,7 @@ func nodeDeleted(t *testing.T, n *node) {
 	require.Equal(t, "3 NoSchedule", n.get(t, "node", n.name, given))
 	before, was := n.ids(t), n.get(t, "node", n.name, "{.metadata.uid}")
 	n.do(t, "delete", "node", n.name)
-	n.fits(t, "node", n.name, "{.metadata.uid}", func(uid string) bool { return uid != "" && uid != was })
+	n.waitMatch(t, "node", n.name, "{.metadata.uid}", func(uid string) bool { return uid != "" && uid != was })
 	n.nodeReady(t)
 	require.Equal(t, "3 NoSchedule", n.get(t, "node", n.name, given))
 	n.until(t, "the new Node owns the lease", func() error {

@@ -70,9 +70,9 @@ var filesOfPods = []behaviour{
 	{name: "missing, then created", spec: `{volumes: [{name: v, configMap: {name: later}}], containers: [{command: [cat, /v/k], volumeMounts: [{name: v, mountPath: /v}]}]}`,
 		fields: map[string]string{".status.phase": "Pending", ".status.containerStatuses[0].state.waiting.reason": "ContainerCreating"},
 		then: func(t *testing.T, n *node, pod string) {
-			n.tells(t, pod, "FailedMount", `configmap "(.*/)?later" not found`)
+			n.waitPodEvent(t, pod, "FailedMount", `configmap "(.*/)?later" not found`)
 			n.do(t, "create", "configmap", "later", "--from-literal=k=came")
-			n.becomes(t, "pod", pod, "{.status.phase}", "Succeeded")
+			n.waitField(t, "pod", pod, "{.status.phase}", "Succeeded")
 		}},
 	{name: "change of a config map and a secret", phase: v1.PodRunning,
 		before: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: moves, namespace: NS}\ndata: {k: one}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: moves, namespace: NS}\nstringData: {k: one}",

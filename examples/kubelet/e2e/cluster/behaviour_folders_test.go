@@ -38,11 +38,13 @@ var foldersOfPods = []behaviour{
 	{name: "hostPath of another type", spec: `{volumes: [{name: v, hostPath: {path: /etc/passwd, type: Directory}}], containers: [{command: ["true"], volumeMounts: [{name: v, mountPath: /v}]}]}`,
 		fields: map[string]string{".status.phase": "Pending"},
 		then: func(t *testing.T, n *node, pod string) {
-			n.tells(t, pod, "FailedMount", "(?i)hostPath.*/etc/passwd")
+			n.waitPodEvent(t, pod, "FailedMount", "(?i)hostPath.*/etc/passwd")
 		}},
 	{name: "missing hostPath", spec: `{volumes: [{name: v, hostPath: {path: /not/there, type: Socket}}], containers: [{command: ["true"], volumeMounts: [{name: v, mountPath: /v}]}]}`,
 		fields: map[string]string{".status.phase": "Pending"},
-		then:   func(t *testing.T, n *node, pod string) { n.tells(t, pod, "FailedMount", "(?i)hostPath.*/not/there") }},
+		then: func(t *testing.T, n *node, pod string) {
+			n.waitPodEvent(t, pod, "FailedMount", "(?i)hostPath.*/not/there")
+		}},
 	{name: "subPath of a folder, a file and objects", phase: v1.PodSucceeded, logs: []string{`^own$`, `^1s1folders-subpath-of-a-folder`},
 		before: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: sub, namespace: NS}\ndata: {one: \"1\"}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: sub, namespace: NS}\nstringData: {one: s1}",
 		spec: `{volumes: [{name: e, emptyDir: {}}, {name: c, configMap: {name: sub}}, {name: s, secret: {secretName: sub}}, {name: d, downwardAPI: {items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}}],

@@ -78,7 +78,7 @@ var networks = []behaviour{
 		fields: map[string]string{".status.podIP": `\d+\.\d+\.\d+\.\d+`, ".status.podIPs[0].ip": `\d+\.\d+\.\d+\.\d+`, ".status.hostIP": `\d+\.\d+\.\d+\.\d+`, ".status.hostIPs[0].ip": `\d+\.\d+\.\d+\.\d+`}},
 	{name: "address of the machine", phase: v1.PodSucceeded, spec: `{hostNetwork: true, containers: [{command: [sh, -c, "hostname; grep -c 'managed by Kubernetes' /etc/hosts || true"]}]}`,
 		then: func(t *testing.T, n *node, pod string) {
-			n.becomes(t, "pod", pod, "{.status.podIP}", n.get(t, "pod", pod, "{.status.hostIP}"))
+			n.waitField(t, "pod", pod, "{.status.podIP}", n.get(t, "pod", pod, "{.status.hostIP}"))
 		}},
 	{name: "name of the pod", phase: v1.PodSucceeded, logs: []string{`^network-name-of-the-pod$`}, spec: `{containers: [{command: [hostname]}]}`},
 	{name: "name and domain", phase: v1.PodSucceeded, logs: []string{`^h$`, `^\d\S+\s+h\.sub\.n[0-9a-f]{8}\.svc\.\S*\s+h$`}, spec: `{hostname: h, subdomain: sub, containers: [{command: [sh, -c, "hostname; cat /etc/hosts"]}]}`},

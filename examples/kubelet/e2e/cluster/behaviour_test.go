@@ -75,7 +75,7 @@ func TestBehaviourUpstream(t *testing.T) {
 		upstream, share, runtimes = controlplane.Of(t).Program(t, "kubelet"), 10, runtimes[len(runtimes)-1:]
 	}
 	onEach(t, runtimes, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
-		n := notStarted(t, plane, rt, func(n *node) { n.binary = upstream },
+		n := newStoppedNode(t, plane, rt, func(n *node) { n.binary = upstream },
 			"--cluster-domain=cluster.local", "--cgroups-per-qos=false", "--enforce-node-allocatable=", "--cgroup-root=", "--make-iptables-util-chains=false")
 		n.start(t)
 		n.nodeReady(t)
@@ -83,8 +83,8 @@ func TestBehaviourUpstream(t *testing.T) {
 	})
 }
 
-// atOnce is the number of pods that a node starts at a time. Two cores may start only 4 pods/s.
-const atOnce = 12
+// batchSize is the number of pods that a node starts at a time. Two cores may start only 4 pods/s.
+const batchSize = 12
 
 // behave creates the pods in batches and checks them. With share n it checks the first 1/n of each
 // area. The pods stay until the test ends.
@@ -106,7 +106,7 @@ func (n *node) behave(t *testing.T, share int) {
 	if before.Len() > 0 {
 		n.apply(t, before.String())
 	}
-	places := make(chan struct{}, atOnce)
+	places := make(chan struct{}, batchSize)
 	var playing sync.WaitGroup
 	for i := range all {
 		pod := all[i].complete(t, n)
@@ -115,7 +115,7 @@ func (n *node) behave(t *testing.T, share int) {
 			defer func() { <-places }()
 			t.Run(all[i].name, func(t *testing.T) {
 				n.create(t, pod)
-				n.shows(t, &all[i], pod.Name)
+				n.waitBehaviour(t, &all[i], pod.Name)
 			})
 		})
 	}
@@ -166,22 +166,22 @@ func (n *node) create(t *testing.T, pod *v1.Pod) {
 	t.Helper()
 	body, err := json.Marshal(pod)
 	require.NoError(t, err)
-	answer, err := n.reader.http.Post(n.reader.url+"/api/v1/namespaces/"+n.namespace+"/pods", "application/json", bytes.NewReader(body))
+	response, err := n.reader.http.Post(n.reader.url+"/api/v1/namespaces/"+n.namespace+"/pods", "application/json", bytes.NewReader(body))
 	require.NoError(t, err)
-	defer answer.Body.Close()
-	said, _ := io.ReadAll(answer.Body)
-	require.Equal(t, http.StatusCreated, answer.StatusCode, "%s: %s", pod.Name, said)
+	defer response.Body.Close()
+	text, _ := io.ReadAll(response.Body)
+	require.Equal(t, http.StatusCreated, response.StatusCode, "%s: %s", pod.Name, text)
 }
 
-// shows waits until a pod fulfils its behaviour.
-func (n *node) shows(t *testing.T, b *behaviour, name string) {
+// waitBehaviour waits until a pod fulfils its behaviour.
+func (n *node) waitBehaviour(t *testing.T, b *behaviour, name string) {
 	t.Helper()
 	n.until(t, name, func() error {
 		pod, err := n.pod(name)
 		if err != nil {
 			return err
 		}
-		if err := b.holds(pod); err != nil || len(b.logs) == 0 {
+		if err := b.matches(pod); err != nil || len(b.logs) == 0 {
 			return err
 		}
 		log, err := n.logOf(name, b.container)
@@ -200,7 +200,7 @@ func (n *node) shows(t *testing.T, b *behaviour, name string) {
 	}
 }
 
-func (b *behaviour) holds(pod *v1.Pod) error {
+func (b *behaviour) matches(pod *v1.Pod) error {
 	status, _ := json.Marshal(pod.Status)
 	if b.phase != "" && (pod.Status.Phase != b.phase || b.phase == v1.PodRunning && !isReady(pod)) {
 		return fmt.Errorf("not %s: %s", b.phase, status)
@@ -241,20 +241,20 @@ func (n *node) pod(name string) (*v1.Pod, error) {
 
 // logOf returns the log of a container, read through the API server.
 func (n *node) logOf(pod, container string) (string, error) {
-	answer, err := n.reader.http.Get(n.reader.url + "/api/v1/namespaces/" + n.namespace + "/pods/" + pod + "/log?container=" + container)
+	response, err := n.reader.http.Get(n.reader.url + "/api/v1/namespaces/" + n.namespace + "/pods/" + pod + "/log?container=" + container)
 	if err != nil {
 		return "", err
 	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", answer.Status, text)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", response.Status, text)
 	}
 	return string(text), err
 }
 
-// stays fails the test if a field of a pod differs from want within d.
-func (n *node) stays(t *testing.T, pod string, d time.Duration, path, want string) {
+// requireFieldStays fails the test if a field of a pod differs from want within d.
+func (n *node) requireFieldStays(t *testing.T, pod string, d time.Duration, path, want string) {
 	t.Helper()
 	for begun := time.Now(); time.Since(begun) < d; time.Sleep(300 * time.Millisecond) {
 		p, err := n.pod(pod)
@@ -265,27 +265,27 @@ func (n *node) stays(t *testing.T, pod string, d time.Duration, path, want strin
 	}
 }
 
-// tells waits for an event about a pod with a matching message.
-func (n *node) tells(t *testing.T, pod, reason, message string) {
+// waitPodEvent waits for an event about a pod with a matching message.
+func (n *node) waitPodEvent(t *testing.T, pod, reason, message string) {
 	t.Helper()
-	n.hasEvent(t, "Pod", pod, reason, message)
+	n.waitEvent(t, "Pod", pod, reason, message)
 }
 
-// hasEvent waits for an event about an object with a matching message.
-func (n *node) hasEvent(t *testing.T, kind, name, reason, message string) {
+// waitEvent waits for an event about an object with a matching message.
+func (n *node) waitEvent(t *testing.T, kind, name, reason, message string) {
 	t.Helper()
 	n.until(t, "event "+reason+" of "+name, func() error {
 		var list v1.EventList
 		if _, err := n.reader.read("/api/v1/namespaces/"+n.namespace+"/events?fieldSelector=involvedObject.kind="+kind+",involvedObject.name="+name, &list); err != nil {
 			return err
 		}
-		var told []string
+		var events []string
 		for _, e := range list.Items {
 			if e.Reason == reason && regexp.MustCompile(message).MatchString(e.Message) {
 				return nil
 			}
-			told = append(told, e.Reason+": "+e.Message)
+			events = append(events, e.Reason+": "+e.Message)
 		}
-		return fmt.Errorf("events: %s", strings.Join(told, "; "))
+		return fmt.Errorf("events: %s", strings.Join(events, "; "))
 	})
 }

@@ -22,7 +22,7 @@ const wellPod = "apiVersion: v1\nkind: Pod\nmetadata: {name: well}\nspec: {nodeN
 // manages the pods.
 func TestCertificateExpires(t *testing.T) {
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
-		n := notStarted(t, plane, rt, nil)
+		n := newStoppedNode(t, plane, rt, nil)
 		lasting := n.args
 		n.start(t)
 		n.nodeReady(t)
@@ -53,8 +53,8 @@ func TestCertificateExpires(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(n.dir, "end"), nil, 0o600))
 		n.args = lasting
 		n.start(t)
-		n.becomes(t, "pod", "ends", "{.status.phase} {.status.containerStatuses[0].state.terminated.exitCode}", "Failed 7")
+		n.waitField(t, "pod", "ends", "{.status.phase} {.status.containerStatuses[0].state.terminated.exitCode}", "Failed 7")
 		require.Equal(t, before["well/c"], n.ids(t)["well/c"])
-		w.requireUnharmed(t, func(pod *v1.Pod) bool { return pod.Name == "well" })
+		w.requireUndisturbed(t, func(pod *v1.Pod) bool { return pod.Name == "well" })
 	})
 }

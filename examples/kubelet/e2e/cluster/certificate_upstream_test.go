@@ -34,7 +34,7 @@ func upstreamKubelet(t *testing.T) string {
 func TestCertificatesChangeHands(t *testing.T) {
 	upstream := upstreamKubelet(t)
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
-		n := notStarted(t, plane, rt, nil)
+		n := newStoppedNode(t, plane, rt, nil)
 		for name, role := range map[string]string{"node-bootstrapper": "system:node-bootstrapper", "approve": "system:certificates.k8s.io:certificatesigningrequests:nodeclient"} {
 			n.do(t, "create", "clusterrolebinding", n.name+"-"+name, "--clusterrole="+role, "--group=system:bootstrappers")
 			t.Cleanup(func() { n.do(t, "delete", "clusterrolebinding", n.name+"-"+name) })
@@ -82,7 +82,7 @@ podLogsDir: %s/logs
 		var certificate string
 		for i, who := range order {
 			kubelets[who]()
-			n.fits(t, "node", n.name, "{.status.nodeInfo.kubeletVersion}", func(version string) bool {
+			n.waitMatch(t, "node", n.name, "{.status.nodeInfo.kubeletVersion}", func(version string) bool {
 				return strings.Contains(version, "podwright") == (who == "ours")
 			})
 			n.nodeReady(t)

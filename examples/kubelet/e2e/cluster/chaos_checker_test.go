@@ -29,23 +29,23 @@ type chaosHistory struct {
 	instances map[string][]string
 	// placed has the containers that were seen in their pods' cgroups; outside has the time since
 	// which others were seen outside.
-	placed  map[string]bool
-	outside map[string]time.Time
-	wrong   error
+	placed     map[string]bool
+	outside    map[string]time.Time
+	violations error
 }
 
 func newChaosHistory(n *node) *chaosHistory {
 	return &chaosHistory{node: n, causes: map[string]int{}, ran: map[string]bool{}, instances: map[string][]string{}, placed: map[string]bool{}, outside: map[string]time.Time{}}
 }
 
-// look checks the runtime and then cond.
-func (h *chaosHistory) look(cond func() error) error {
-	h.see()
+// observeThen checks the runtime and then cond.
+func (h *chaosHistory) observeThen(cond func() error) error {
+	h.observe()
 	return cond()
 }
 
-// see checks the running containers. It ignores an unavailable runtime.
-func (h *chaosHistory) see() {
+// observe checks the running containers. It ignores an unavailable runtime.
+func (h *chaosHistory) observe() {
 	list, err := h.node.containers()
 	if err != nil {
 		return
@@ -57,11 +57,11 @@ func (h *chaosHistory) see() {
 		}
 		name := c.Labels[labels.PodName]
 		if other := now[name+"/"+c.Metadata.Name]; other != "" {
-			h.wrong = errors.Join(h.wrong, fmt.Errorf("%s runs twice, as %s and %s", name, other, c.Id))
+			h.violations = errors.Join(h.violations, fmt.Errorf("%s runs twice, as %s and %s", name, other, c.Id))
 		}
 		now[name+"/"+c.Metadata.Name] = c.Id
 		if !h.placed[c.Id] {
-			h.place(c)
+			h.checkCgroup(c)
 		}
 		if h.ran[c.Id] {
 			continue
@@ -70,24 +70,24 @@ func (h *chaosHistory) see() {
 		unit := c.Labels[labels.PodUID] + "/" + c.Metadata.Name
 		h.instances[unit] = append(h.instances[unit], c.Id)
 		if is := h.instances[unit]; len(is) > 1+h.causes[name] {
-			h.wrong = errors.Join(h.wrong, fmt.Errorf("%s ran as %v after %d ordered exits", name, is, h.causes[name]))
+			h.violations = errors.Join(h.violations, fmt.Errorf("%s ran as %v after %d ordered exits", name, is, h.causes[name]))
 		}
 	}
 }
 
-// place checks that a running container is in its pod's cgroup. A container that has exited without
-// the runtime's notice may be outside for a moment.
-func (h *chaosHistory) place(c *runtimeapi.Container) {
+// checkCgroup checks that a running container is in its pod's cgroup. A container that has exited
+// without the runtime's notice may be outside for a moment.
+func (h *chaosHistory) checkCgroup(c *runtimeapi.Container) {
 	cgroup, err := cgroupsOf(h.node, c.Labels[labels.PodUID], c.Id)
 	since, outside := h.outside[c.Id]
 	switch {
 	case err != nil || len(cgroup) > 0:
-		h.wrong = errors.Join(h.wrong, err)
+		h.violations = errors.Join(h.violations, err)
 		h.placed[c.Id] = true
 	case !outside:
 		h.outside[c.Id] = time.Now()
 	case time.Since(since) > 30*time.Second:
-		h.wrong = errors.Join(h.wrong, fmt.Errorf("%s: container %s runs outside its pod's cgroup", c.Labels[labels.PodName], c.Id))
+		h.violations = errors.Join(h.violations, fmt.Errorf("%s: container %s runs outside its pod's cgroup", c.Labels[labels.PodName], c.Id))
 		h.placed[c.Id] = true
 	}
 }
@@ -101,15 +101,15 @@ func cgroupsOf(n *node, uid, container string) ([]string, error) {
 	return append(own, below...), errors.Join(err, err2)
 }
 
-// cgrouped returns an error unless exactly the given pods have cgroups with processes.
-func (c *chaos) cgrouped(pods []v1.Pod, ids map[string]string) error {
+// checkCgroups returns an error unless exactly the given pods have cgroups with processes.
+func (c *chaos) checkCgroups(pods []v1.Pod, ids map[string]string) error {
 	left, err := cgroupsOf(c.node, "*", "")
 	for _, pod := range pods {
 		if ids[pod.Name+"/c"] != "" {
 			left = slices.DeleteFunc(left, func(dir string) bool { return strings.HasSuffix(dir, "/pod"+string(pod.UID)) })
 		}
 	}
-	return errors.Join(err, some("unused cgroups", left))
+	return errors.Join(err, listError("unused cgroups", left))
 }
 
 // converged returns a condition: API server, runtime and cgroups contain exactly the desired pods.
@@ -123,9 +123,9 @@ func (c *chaos) converged(t *testing.T) func() error {
 		if len(have) != len(c.desired) {
 			return fmt.Errorf("%d pods, want %d", len(have), len(c.desired))
 		}
-		errs := []error{c.cgrouped(have, ids)}
+		errs := []error{c.checkCgroups(have, ids)}
 		for i := range have {
-			errs = append(errs, c.asDesired(&have[i], ids))
+			errs = append(errs, c.matchesDesired(&have[i], ids))
 			delete(ids, have[i].Name+"/c")
 		}
 		if len(ids) > 0 {
@@ -135,7 +135,7 @@ func (c *chaos) converged(t *testing.T) func() error {
 	}
 }
 
-func (c *chaos) asDesired(pod *v1.Pod, ids map[string]string) error {
+func (c *chaos) matchesDesired(pod *v1.Pod, ids map[string]string) error {
 	if !c.desired[pod.Name] || len(pod.Status.ContainerStatuses) != 1 {
 		return fmt.Errorf("%s: desired: %t, containers: %v", pod.Name, c.desired[pod.Name], pod.Status.ContainerStatuses)
 	}

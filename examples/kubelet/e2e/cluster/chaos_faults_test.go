@@ -21,15 +21,15 @@ type chaosFault struct {
 }
 
 func chaosFaults() []chaosFault {
-	answers := func(name string, fault func(http.ResponseWriter, *http.Request) bool) chaosFault {
-		begin, end := faulty(fault)
+	withRequestFault := func(name string, fault func(http.ResponseWriter, *http.Request) bool) chaosFault {
+		begin, end := requestFault(fault)
 		return chaosFault{name, func(_ *testing.T, c *chaos) { begin(c.proxy) }, func(_ *testing.T, c *chaos) { end(c.proxy) }}
 	}
 	return []chaosFault{
 		{"away", func(_ *testing.T, c *chaos) { c.setDown(true) }, func(_ *testing.T, c *chaos) { c.setDown(false) }},
-		{"cut", func(_ *testing.T, c *chaos) { c.black.Store(true) }, func(_ *testing.T, c *chaos) { c.black.Store(false) }},
-		answers("slow", slow(500*time.Millisecond)),
-		answers("failing", refusing(http.StatusInternalServerError, metav1.StatusReasonInternalError, always)),
+		{"cut", func(_ *testing.T, c *chaos) { c.blackhole.Store(true) }, func(_ *testing.T, c *chaos) { c.blackhole.Store(false) }},
+		withRequestFault("slow", slow(500*time.Millisecond)),
+		withRequestFault("failing", refusing(http.StatusInternalServerError, metav1.StatusReasonInternalError, always)),
 		{"runtime", func(t *testing.T, c *chaos) { c.runtime.Stop(t) }, func(t *testing.T, c *chaos) { c.runtime.Start(t) }},
 		{"clock", func(_ *testing.T, c *chaos) { c.clock.Set(c.skew()) }, func(_ *testing.T, c *chaos) { c.clock.Set(0) }},
 		{"disk", func(t *testing.T, c *chaos) { c.fillDisk(t) }, func(t *testing.T, c *chaos) { c.emptyDisk(t) }},
@@ -38,13 +38,13 @@ func chaosFaults() []chaosFault {
 
 func (c *chaos) skew() time.Duration { return time.Duration(1-2*c.rand.IntN(2)) * time.Hour }
 
-// blow ends the current fault, or begins a new one, or does nothing.
-func (c *chaos) blow(t *testing.T) {
+// changeFault ends the current fault, or begins a new one, or does nothing.
+func (c *chaos) changeFault(t *testing.T) {
 	t.Helper()
 	switch all := chaosFaults(); {
 	case c.rand.IntN(2) == 0:
 	case c.fault != nil:
-		c.calm(t)
+		c.endFault(t)
 	default:
 		c.fault = &all[c.rand.IntN(len(all))]
 		c.faults[c.fault.name]++
@@ -52,7 +52,7 @@ func (c *chaos) blow(t *testing.T) {
 	}
 }
 
-func (c *chaos) calm(t *testing.T) {
+func (c *chaos) endFault(t *testing.T) {
 	t.Helper()
 	if c.fault != nil {
 		c.fault.end(t, c)

@@ -68,30 +68,30 @@ func TestChaos(t *testing.T) {
 		begun := time.Now()
 		for i := range uint64(*chaosKills) {
 			c.rand = rand.New(rand.NewPCG(seed, 2*i))
-			c.live(t)
+			c.changeUntilKill(t)
 			c.kill(t)
 			if c.rand.IntN(3) == 0 {
 				c.step(t)
 			}
 			c.rand = rand.New(rand.NewPCG(seed, 2*i+1)) // the faults depend only on the seed, not on the number of earlier choices
-			c.blow(t)
+			c.changeFault(t)
 			c.start(t)
 		}
-		c.calm(t)
+		c.endFault(t)
 		t.Logf("%d kills in %s, %d containers ran, faults: %v", *chaosKills, time.Since(begun).Round(time.Second), len(c.ran), c.faults)
 		c.until(t, "exactly the desired pods run", func() error {
 			c.unstick(t)
-			return c.look(c.converged(t))
+			return c.observeThen(c.converged(t))
 		})
-		require.NoError(t, c.wrong, "violations during the test")
+		require.NoError(t, c.violations, "violations during the test")
 		for name, code := range c.codes {
 			if c.desired[name] {
-				requireOneEnd(t, w, name, code)
+				requireOneExit(t, w, name, code)
 			}
 		}
-		c.goes(t)
+		c.deleteAll(t)
 		if c.stuck.Restarts == 0 { // such a restart affects all pods
-			w.requireUnharmed(t, untouched)
+			w.requireUndisturbed(t, untouched)
 		}
 	})
 }
@@ -102,7 +102,7 @@ func newChaos(t *testing.T, plane controlplane.Handle, rt tb.Runtime, flags ...s
 	c := &chaos{desired: map[string]bool{}, codes: map[string]int{}, faults: map[string]int{}}
 	c.clock = rt.WithClock(t)
 	flags = append(flags, "--container-runtime-endpoint="+c.clock.Endpoint)
-	c.node = notStarted(t, plane, rt, func(n *node) {
+	c.node = newStoppedNode(t, plane, rt, func(n *node) {
 		root := filepath.Join(n.dir, "root")
 		require.NoError(t, os.Mkdir(root, 0o755))
 		require.NoError(t, unix.Mount("tmpfs", root, "tmpfs", 0, chaosDisk))
@@ -152,8 +152,8 @@ func (c *chaos) create(t *testing.T, name, rest string) {
 	c.desired[name] = true
 }
 
-// tell orders the program of a pod to exit, unless an earlier order is pending.
-func (c *chaos) tell(t *testing.T, name string) {
+// orderExit orders the program of a pod to exit, unless an earlier order is pending.
+func (c *chaos) orderExit(t *testing.T, name string) {
 	t.Helper()
 	file := filepath.Join(c.dir, name)
 	if _, err := os.Stat(file); err == nil {
@@ -167,12 +167,12 @@ func (c *chaos) step(t *testing.T) {
 	t.Helper()
 	switch n := c.rand.IntN(6); n {
 	case 0:
-		c.tell(t, fmt.Sprintf("exit-%d", c.rand.IntN(exitPods)))
+		c.orderExit(t, fmt.Sprintf("exit-%d", c.rand.IntN(exitPods)))
 	case 1: // one more pod that exits for good
 		name := fmt.Sprintf("ends-%d", len(c.codes))
 		c.codes[name] = 1 + c.rand.IntN(100)
 		c.create(t, name, "restartPolicy: Never")
-		c.tell(t, name)
+		c.orderExit(t, name)
 	default:
 		name := fmt.Sprintf("churn-%d", c.rand.IntN(churnPods))
 		switch {
@@ -187,8 +187,8 @@ func (c *chaos) step(t *testing.T) {
 	}
 }
 
-// live makes random changes during one life of the kubelet.
-func (c *chaos) live(t *testing.T) {
+// changeUntilKill makes random changes during one life of the kubelet.
+func (c *chaos) changeUntilKill(t *testing.T) {
 	t.Helper()
 	longest := longestLife
 	if c.rand.IntN(2) == 0 {
@@ -200,7 +200,7 @@ func (c *chaos) live(t *testing.T) {
 			c.step(t)
 			next = 1 + c.rand.IntN(10)
 		}
-		c.see()
+		c.observe()
 		if time.Now().After(deadline) {
 			return
 		}
@@ -208,8 +208,8 @@ func (c *chaos) live(t *testing.T) {
 	}
 }
 
-// goes deletes all pods and checks that they have no remains.
-func (c *chaos) goes(t *testing.T) {
+// deleteAll deletes all pods and checks that they have no remains.
+func (c *chaos) deleteAll(t *testing.T) {
 	t.Helper()
 	c.do(t, "delete", "pods", "--all", "--wait=false")
 	c.until(t, "the pods have no remains", func() error {
@@ -221,6 +221,6 @@ func (c *chaos) goes(t *testing.T) {
 		if have := c.pods(t); len(have) > 0 {
 			pods = fmt.Errorf("%d pods", len(have))
 		}
-		return errors.Join(err, logsErr, mountsErr, pods, c.empty(), some("folders", folders), some("logs", logs), some("mounts", mounts), some("cgroups", tb.PodCgroups("/podwright-"+c.name)))
+		return errors.Join(err, logsErr, mountsErr, pods, c.empty(), listError("folders", folders), listError("logs", logs), listError("mounts", mounts), listError("cgroups", tb.PodCgroups("/podwright-"+c.name)))
 	})
 }

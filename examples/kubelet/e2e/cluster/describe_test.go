@@ -15,21 +15,21 @@ import (
 )
 
 // described are pods that appear in the output of kubectl describe node.
-var described = tolerant("guaranteed", `
-  containers: [{image: TESTPROG, name: c, resources: {limits: {cpu: 150m, memory: 64Mi}}}]`) + tolerant("burstable", `
+var described = tolerantPod("guaranteed", `
+  containers: [{image: TESTPROG, name: c, resources: {limits: {cpu: 150m, memory: 64Mi}}}]`) + tolerantPod("burstable", `
   initContainers: [{image: BUSYBOX, name: i, command: ["true"], resources: {requests: {cpu: 200m}}}]
-  containers: [{image: TESTPROG, name: c, resources: {requests: {cpu: 50m, ephemeral-storage: 1Mi}, limits: {memory: 128Mi}}}]`) + tolerant("besteffort", `
-  containers: [{image: TESTPROG, name: c}]`) + tolerant("ends", `
+  containers: [{image: TESTPROG, name: c, resources: {requests: {cpu: 50m, ephemeral-storage: 1Mi}, limits: {memory: 128Mi}}}]`) + tolerantPod("besteffort", `
+  containers: [{image: TESTPROG, name: c}]`) + tolerantPod("ends", `
   restartPolicy: Never
-  containers: [{image: BUSYBOX, name: c, command: ["true"], resources: {requests: {cpu: 25m}}}]`) + tolerant("refused", `
+  containers: [{image: BUSYBOX, name: c, command: ["true"], resources: {requests: {cpu: 25m}}}]`) + tolerantPod("refused", `
   containers: [{image: BUSYBOX, name: c, resources: {requests: {cpu: 1000}}}]`)
 
-func tolerant(name, spec string) string {
+func tolerantPod(name, spec string) string {
 	return podHere(name, "\n  tolerations: [{operator: Exists}]"+spec)
 }
 
-// unlike lists lines that only one of the nodes has, with the reasons.
-var unlike = map[string]string{
+// expectedDifferences lists lines that only one of the nodes has, with the reasons.
+var expectedDifferences = map[string]string{
 	"ours: System Info: Kubelet Version:  v1.36.3+podwright": "the versions differ",
 	"upstream: System Info: Kubelet Version:  v1.36.3":       "the versions differ",
 	"ours: Events: Warning CgroupV1 kubelet":                 byName,
@@ -50,7 +50,7 @@ const early = "All events: Warning InvalidDiskCapacity kubelet"
 const byName = "kubectl finds events by the Node's UID, or by its name in the UID field; upstream's events have neither since v1.36"
 
 // kubectl describe shows the same for a node of ours and one of the upstream kubelet with the same
-// pods, flags and runtime, section by section, except for the lines in unlike. Times and texts of
+// pods, flags and runtime, section by section, except for expectedDifferences. Times and texts of
 // events are ignored.
 func TestDescribeUpstream(t *testing.T) {
 	upstream := upstreamKubelet(t)
@@ -65,14 +65,14 @@ func TestDescribeUpstream(t *testing.T) {
 				}
 			}
 		}
-		require.ElementsMatch(t, slices.Collect(maps.Keys(unlike)), found)
+		require.ElementsMatch(t, slices.Collect(maps.Keys(expectedDifferences)), found)
 	})
 }
 
 // describeNode returns the lines of kubectl describe node once the pods are in their final states.
 func describeNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, who, binary string) (lines []string) {
 	t.Run(who, func(t *testing.T) {
-		n := notStarted(t, plane, rt, func(n *node) {
+		n := newStoppedNode(t, plane, rt, func(n *node) {
 			n.binary = binary
 			tb.MakeCgroups(t, "/podwright-"+n.name) // upstream does not create it
 		}, "--make-iptables-util-chains=false", "--node-labels=example.com/zone=a", "--register-with-taints=example.com/for=b:NoSchedule")
@@ -82,10 +82,10 @@ func describeNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, who, b
 		for _, pod := range []string{"guaranteed", "burstable", "besteffort"} {
 			n.ready(t, pod)
 		}
-		n.becomes(t, "pod", "ends", "{.status.phase}", "Succeeded")
-		n.becomes(t, "pod", "refused", "{.status.reason}", "OutOfcpu")
+		n.waitField(t, "pod", "ends", "{.status.phase}", "Succeeded")
+		n.waitField(t, "pod", "refused", "{.status.reason}", "OutOfcpu")
 		n.until(t, "the description has the lease and the last events", func() error {
-			lines = append(n.plain(n.do(t, "describe", "node", n.name)), n.allEvents(t)...)
+			lines = append(n.describedLines(n.do(t, "describe", "node", n.name)), n.allEvents(t)...)
 			for _, last := range []string{
 				"Lease: HolderIdentity:  NODE", "All events: Normal NodeReady kubelet", "All events: Normal RegisteredNode node-controller", "All events: Warning MissingClusterDNS kubelet",
 			} {
@@ -117,8 +117,8 @@ var (
 	spaces = regexp.MustCompile(` {2,}`)
 )
 
-// plain returns the lines of a description with their sections, without times and names.
-func (n *node) plain(text string) (lines []string) {
+// describedLines returns the lines of a description with their sections, without times and names.
+func (n *node) describedLines(text string) (lines []string) {
 	var section string
 	for line := range strings.Lines(strings.ReplaceAll(text, n.name, "NODE")) {
 		if !strings.HasPrefix(line, " ") {

@@ -37,7 +37,7 @@ func TestEvictionOnTheRuntimesDisk(t *testing.T) {
 		require.NoError(t, err)
 		defer images.Close()
 		large := largeImage(t, images, 150<<20) // before the node: an image's age begins when the node first sees it
-		n := newNode(t, plane, rt, configDir(t, soonEvicting+"evictionHard: {imagefs.available: 200Mi}\nimageMinimumGCAge: 1s"))
+		n := newNode(t, plane, rt, configDir(t, fastEviction+"evictionHard: {imagefs.available: 200Mi}\nimageMinimumGCAge: 1s"))
 		n.apply(t, onePod("small", "", "sleep 3600"))
 		n.apply(t, onePod("wants", "resources: {requests: {ephemeral-storage: 64Mi}}", "head -c 20000000 /dev/zero > /f; sleep 3600"))
 		n.ready(t, "small")
@@ -52,19 +52,19 @@ func TestEvictionOnTheRuntimesDisk(t *testing.T) {
 			zeros(t, ballast, int64(at.Bavail)*at.Bsize-130<<20)
 			defer os.Remove(ballast)
 			const pressure = `{.status.conditions[?(@.type=="DiskPressure")].status}`
-			n.becomes(t, "node", n.name, pressure, "True")
+			n.waitField(t, "node", n.name, pressure, "True")
 			n.until(t, "the image is removed", func() error {
 				if hasImage(t, images, large) {
 					return errors.New("the image exists")
 				}
 				return nil
 			})
-			n.becomes(t, "node", n.name, pressure, "False")
+			n.waitField(t, "node", n.name, pressure, "False")
 			require.Empty(t, n.do(t, "get", "events", "--field-selector=reason=Evicted", "-o", "name"))
 		})
 		t.Run("layer", func(t *testing.T) {
 			n.apply(t, onePod("filler", "", "head -c 330000000 /dev/zero > /f; sleep 3600"))
-			n.evicted(t, "filler", "ephemeral-storage", "DiskPressure", "KubeletHasDiskPressure")
+			n.waitNodeEviction(t, "filler", "ephemeral-storage", "DiskPressure", "KubeletHasDiskPressure")
 			require.Contains(t, n.get(t, "pod", "filler", "{.status.message}"), "Container c was using ")
 		})
 		require.Equal(t, before, n.ids(t), "no other pod was evicted")

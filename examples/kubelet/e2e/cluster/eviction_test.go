@@ -36,7 +36,7 @@ func TestEviction(t *testing.T) {
 				require.NoError(t, unix.Unmount(disk, unix.MNT_DETACH))
 			})
 			watchesPIDs := i == 0
-			n := newNode(t, plane, rt, configDir(t, shortage(t, watchesPIDs)), "--root-dir="+disk+"/root")
+			n := newNode(t, plane, rt, configDir(t, shortageConfig(t, watchesPIDs)), "--root-dir="+disk+"/root")
 			n.apply(t, onePod("small", "", "sleep 3600"))
 			n.apply(t, onePod("wants", "resources: {requests: {memory: 64Mi, ephemeral-storage: 64Mi}}", "head -c 20000000 /dev/zero > /v/f; sleep 3600"))
 			n.ready(t, "small")
@@ -45,21 +45,21 @@ func TestEviction(t *testing.T) {
 
 			t.Run("memory", func(t *testing.T) {
 				n.apply(t, onePodIn("hog", "{medium: Memory}", "", "head -c 990000000 /dev/zero > /v/f; sleep 3600"))
-				n.evicted(t, "hog", "memory", "MemoryPressure", "KubeletHasInsufficientMemory")
+				n.waitNodeEviction(t, "hog", "memory", "MemoryPressure", "KubeletHasInsufficientMemory")
 			})
 			t.Run("disk", func(t *testing.T) {
 				n.apply(t, onePod("filler", "", "head -c 450000000 /dev/zero > /v/f; sleep 3600"))
-				n.evicted(t, "filler", "ephemeral-storage", "DiskPressure", "KubeletHasDiskPressure")
+				n.waitNodeEviction(t, "filler", "ephemeral-storage", "DiskPressure", "KubeletHasDiskPressure")
 			})
 			t.Run("limit", func(t *testing.T) {
 				n.apply(t, onePodIn("over", "{sizeLimit: 1Mi}", "", "head -c 5000000 /dev/zero > /v/f; sleep 3600"))
-				n.failed(t, "over", `emptyDir volume "v" uses more than its limit of 1Mi. `)
+				n.waitEvicted(t, "over", `emptyDir volume "v" uses more than its limit of 1Mi. `)
 				require.Empty(t, n.get(t, "pod", "over", `{.status.conditions[?(@.type=="DisruptionTarget")].status}`), "the pod exceeded its limit without pressure on the node")
 			})
 			if watchesPIDs {
 				t.Run("pids", func(t *testing.T) {
 					n.apply(t, onePod("forks", "", "i=0; while [ $i -lt 3000 ]; do sleep 3600 & i=$((i+1)); done; wait"))
-					n.evicted(t, "forks", "pids", "PIDPressure", "KubeletHasInsufficientPID")
+					n.waitNodeEviction(t, "forks", "pids", "PIDPressure", "KubeletHasInsufficientPID")
 				})
 			}
 			after := n.ids(t)
@@ -68,12 +68,12 @@ func TestEviction(t *testing.T) {
 	}
 }
 
-// shortage leaves 1 GiB of memory to all pods, 512 MiB of disk, and 1,500 processes.
-func shortage(t *testing.T, pids bool) string {
+// shortageConfig leaves 1 GiB of memory to all pods, 512 MiB of disk, and 1,500 processes.
+func shortageConfig(t *testing.T, pids bool) string {
 	m, err := stats.ReadMachine(os.DirFS("/proc"))
 	require.NoError(t, err)
 	config := fmt.Sprintf("systemReserved: {memory: %q}\n%sevictionHard:\n  memory.available: 100Mi\n  nodefs.available: 200Mi\n",
-		strconv.FormatUint(*m.Memory-1<<30, 10), soonEvicting)
+		strconv.FormatUint(*m.Memory-1<<30, 10), fastEviction)
 	if pids {
 		most, runs, err := stats.ReadProcesses(os.DirFS("/proc"))
 		require.NoError(t, err)
@@ -97,10 +97,10 @@ func onePodIn(name, emptyDir, more, command string) string {
     %s`, emptyDir, command, more))
 }
 
-// failed waits until a pod was evicted with a message that starts with message.
-func (n *node) failed(t *testing.T, pod, message string) {
+// waitEvicted waits until a pod was evicted with a message that starts with message.
+func (n *node) waitEvicted(t *testing.T, pod, message string) {
 	t.Helper()
-	n.fits(t, "pod", pod, "{.status.phase} {.status.reason} {.status.message}", func(got string) bool {
+	n.waitMatch(t, "pod", pod, "{.status.phase} {.status.reason} {.status.message}", func(got string) bool {
 		return strings.HasPrefix(got, "Failed Evicted "+message)
 	})
 	n.until(t, "event Evicted", func() error {
@@ -112,13 +112,13 @@ func (n *node) failed(t *testing.T, pod, message string) {
 	})
 }
 
-// evicted waits until a pod was evicted for a resource and the Node's condition became true and
-// false again.
-func (n *node) evicted(t *testing.T, pod, resource, condition, reason string) {
+// waitNodeEviction waits until a pod was evicted for a resource and the Node's condition became
+// true and false again.
+func (n *node) waitNodeEviction(t *testing.T, pod, resource, condition, reason string) {
 	t.Helper()
 	is := func(field string) string { return `{.status.conditions[?(@.type=="` + condition + `")].` + field + `}` }
-	n.becomes(t, "node", n.name, is("status")+" "+is("reason"), "True "+reason)
-	n.failed(t, pod, "The node was low on resource: "+resource+". Threshold quantity: ")
+	n.waitField(t, "node", n.name, is("status")+" "+is("reason"), "True "+reason)
+	n.waitEvicted(t, pod, "The node was low on resource: "+resource+". Threshold quantity: ")
 	require.Equal(t, "True TerminationByKubelet", n.get(t, "pod", pod, `{.status.conditions[?(@.type=="DisruptionTarget")].status} {.status.conditions[?(@.type=="DisruptionTarget")].reason}`))
 	require.Equal(t, resource, n.do(t, "get", "events", "--field-selector=reason=Evicted,involvedObject.name="+pod, "-o", "jsonpath={.items[0].metadata.annotations.starved_resource}"))
 	n.until(t, "event EvictionThresholdMet", func() error {
@@ -128,8 +128,8 @@ func (n *node) evicted(t *testing.T, pod, resource, condition, reason string) {
 		}
 		return err
 	})
-	n.becomes(t, "node", n.name, is("status"), "False")
+	n.waitField(t, "node", n.name, is("status"), "False")
 }
 
-// soonEvicting shortens the periods of volume measurements and of pressure transitions.
-const soonEvicting = "volumeStatsAggPeriod: 2s\nevictionPressureTransitionPeriod: 5s\n"
+// fastEviction shortens the periods of volume measurements and of pressure transitions.
+const fastEviction = "volumeStatsAggPeriod: 2s\nevictionPressureTransitionPeriod: 5s\n"

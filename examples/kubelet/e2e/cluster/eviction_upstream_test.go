@@ -51,7 +51,7 @@ func TestEvictionUpstream(t *testing.T) {
 				for i, who := range []string{"ours", "upstream"} {
 					t.Run(who, func(t *testing.T) {
 						t.Parallel()
-						victims[i] = nodes[i].play(t, set)
+						victims[i] = nodes[i].evictAll(t, set)
 					})
 				}
 			})
@@ -79,12 +79,12 @@ func newShortNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, binary
 	}
 	m, err := stats.ReadMachine(os.DirFS("/proc"))
 	require.NoError(t, err)
-	settings := fmt.Sprintf("%ssystemReserved: {memory: \"%d\"}\nevictionHard: {memory.available: 500Mi, nodefs.available: \"39.0625%%\"}\n", soonEvicting, *m.Memory-1<<30)
+	settings := fmt.Sprintf("%ssystemReserved: {memory: \"%d\"}\nevictionHard: {memory.available: 500Mi, nodefs.available: \"39.0625%%\"}\n", fastEviction, *m.Memory-1<<30)
 	flags := []string{configDir(t, settings), "--root-dir=" + n.disk + "/root"}
 	if binary != "" { // by default upstream measures disks every 10 s; it creates no cgroup above its root
 		flags = append(flags, "--make-iptables-util-chains=false", "--housekeeping-interval=1s")
 	}
-	n.node = notStarted(t, plane, rt, func(n *node) { n.binary = binary }, flags...)
+	n.node = newStoppedNode(t, plane, rt, func(n *node) { n.binary = binary }, flags...)
 	if binary != "" {
 		tb.MakeCgroups(t, "/podwright-"+n.name)
 	}
@@ -183,13 +183,13 @@ type victim struct{ name, message string }
 
 var amounts = regexp.MustCompile(`\b\d+[A-Za-z]*\b`)
 
-// play runs the pods of a set, makes their resource short on the node, and returns the victims in
-// order.
-func (n *shortNode) play(t *testing.T, s set) (out []victim) {
+// evictAll runs the pods of a set, makes their resource short on the node, and returns the victims
+// in order.
+func (n *shortNode) evictAll(t *testing.T, s set) (out []victim) {
 	for _, m := range s.pods {
 		n.create(t, s.pod(m, n.images.Busybox, n.name))
 	}
-	n.until(t, "the kubelet reports the usage of all pods", func() error { return n.measured(s) })
+	n.until(t, "the kubelet reports the usage of all pods", func() error { return n.usageReported(s) })
 	free := n.fill(t, s.of)
 	seen := map[string]bool{}
 	n.until(t, "all pods are evicted", func() error {
@@ -212,9 +212,9 @@ func (n *shortNode) play(t *testing.T, s set) (out []victim) {
 	free()
 	n.do(t, "delete", "pods", "--all", "--wait=false")
 	n.until(t, "the pods are deleted and the pressure has ended", func() error {
-		says := n.get(t, "node", n.name, `{.status.conditions[?(@.type=="DiskPressure")].status} {.status.conditions[?(@.type=="MemoryPressure")].status}`)
-		if left := len(n.pods(t)); left > 0 || says != "False False" {
-			return fmt.Errorf("%d pods, %s", left, says)
+		conditions := n.get(t, "node", n.name, `{.status.conditions[?(@.type=="DiskPressure")].status} {.status.conditions[?(@.type=="MemoryPressure")].status}`)
+		if left := len(n.pods(t)); left > 0 || conditions != "False False" {
+			return fmt.Errorf("%d pods, %s", left, conditions)
 		}
 		return n.empty()
 	})
@@ -230,32 +230,32 @@ func evictedAt(pod v1.Pod) time.Time {
 	return time.Time{}
 }
 
-// measured returns an error unless the kubelet reports the usage of each pod.
-func (n *shortNode) measured(s set) error {
+// usageReported returns an error unless the kubelet reports the usage of each pod.
+func (n *shortNode) usageReported(s set) error {
 	var summary statsapi.Summary
 	if found, err := n.reader.read("/api/v1/nodes/"+n.name+"/proxy/stats/summary", &summary); err != nil || !found {
 		return fmt.Errorf("summary found: %t: %w", found, err)
 	}
-	known := map[string]uint64{}
+	reported := map[string]uint64{}
 	for _, pod := range summary.Pods {
 		if pod.PodRef.Namespace != n.namespace {
 			continue
 		}
 		for _, v := range pod.VolumeStats {
 			if v.Name == "v" && v.UsedBytes != nil {
-				known[pod.PodRef.Name] = *v.UsedBytes
+				reported[pod.PodRef.Name] = *v.UsedBytes
 			}
 		}
 		if s.of == v1.ResourceMemory {
-			known[pod.PodRef.Name] = 0
+			reported[pod.PodRef.Name] = 0
 			if pod.Memory != nil && pod.Memory.WorkingSetBytes != nil {
-				known[pod.PodRef.Name] = *pod.Memory.WorkingSetBytes
+				reported[pod.PodRef.Name] = *pod.Memory.WorkingSetBytes
 			}
 		}
 	}
 	for _, m := range s.pods {
-		if known[m.name] < uint64(m.uses)<<20 {
-			return fmt.Errorf("want %d MiB of %s, have %v", m.uses, m.name, known)
+		if reported[m.name] < uint64(m.uses)<<20 {
+			return fmt.Errorf("want %d MiB of %s, have %v", m.uses, m.name, reported)
 		}
 	}
 	return nil

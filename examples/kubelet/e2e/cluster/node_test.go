@@ -46,8 +46,8 @@ type node struct {
 	cmd                          *exec.Cmd
 }
 
-// patience is the timeout of all waits, for loaded machines.
-const patience = 4 * time.Minute
+// waitTimeout is the timeout of all waits, for loaded machines.
+const waitTimeout = 4 * time.Minute
 
 // running is the start of a container that exits at once on SIGTERM.
 const running = `{command: [sh, -c, 'trap "exit 0" TERM; sleep 86400 & wait'], image: BUSYBOX, name: c`
@@ -66,15 +66,15 @@ func podOf(metadata, spec string) string {
 // newNode starts a kubelet and waits until its node is ready.
 func newNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, flags ...string) *node {
 	t.Helper()
-	n := notStarted(t, plane, rt, nil, flags...)
+	n := newStoppedNode(t, plane, rt, nil, flags...)
 	n.start(t)
 	n.nodeReady(t)
 	return n
 }
 
-// notStarted returns a node whose kubelet is not started. change may adjust the node first, for
+// newStoppedNode returns a node whose kubelet is not started. change may adjust the node first, for
 // example its API server. It may be nil.
-func notStarted(t *testing.T, plane controlplane.Handle, rt tb.Runtime, change func(*node), flags ...string) *node {
+func newStoppedNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, change func(*node), flags ...string) *node {
 	t.Helper()
 	n := &node{Handle: plane, name: fmt.Sprintf("n%08x", rand.Uint32()), kubectl: plane.Program(t, "kubectl"), images: tb.Images(t), dir: t.TempDir()}
 	if change != nil {
@@ -86,7 +86,7 @@ func notStarted(t *testing.T, plane controlplane.Handle, rt tb.Runtime, change f
 
 func (n *node) nodeReady(t *testing.T) {
 	t.Helper()
-	n.becomes(t, "node", n.name, `{.status.conditions[?(@.type=="Ready")].status}`, "True")
+	n.waitField(t, "node", n.name, `{.status.conditions[?(@.type=="Ready")].status}`, "True")
 }
 
 // configDir returns the flag for a folder with additional settings.
@@ -119,7 +119,7 @@ func (n *node) prepare(t *testing.T, rt tb.Runtime, flags []string) {
 	n.until(t, "pods have a service account", func() error {
 		return n.try("get", "serviceaccount", "default")
 	})
-	t.Cleanup(func() { n.leave(t) })
+	t.Cleanup(func() { n.cleanUp(t) })
 }
 
 func freePort(t testing.TB) string {
@@ -132,8 +132,8 @@ func freePort(t testing.TB) string {
 	return port
 }
 
-// leave removes all objects of the node and checks for remains.
-func (n *node) leave(t *testing.T) {
+// cleanUp removes all objects of the node and checks for remains.
+func (n *node) cleanUp(t *testing.T) {
 	if n.cmd == nil {
 		n.start(t)
 	}
@@ -155,7 +155,7 @@ func (n *node) leave(t *testing.T) {
 	n.until(t, "the pods have no remains", func() error {
 		n.unstick(t)
 		left, err := filepath.Glob(n.root + "/pods/*")
-		return errors.Join(err, n.empty(), some("folders", left), some("cgroups", tb.PodCgroups("/podwright-"+n.name)))
+		return errors.Join(err, n.empty(), listError("folders", left), listError("cgroups", tb.PodCgroups("/podwright-"+n.name)))
 	})
 	n.kill(t)
 	tb.UnmountRoot(t, n.root)
@@ -163,7 +163,7 @@ func (n *node) leave(t *testing.T) {
 	n.do(t, "delete", "node", n.name)
 }
 
-func some(what string, list []string) error {
+func listError(what string, list []string) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -246,16 +246,16 @@ func (n *node) pods(t testing.TB) []v1.Pod {
 	return list.Items
 }
 
-// until polls cond until it returns nil, or fails the test after patience.
+// until polls cond until it returns nil, or fails the test after waitTimeout.
 func (n *node) until(t testing.TB, what string, cond func() error) {
 	t.Helper()
 	var err error
-	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(200 * time.Millisecond) {
+	for begun := time.Now(); time.Since(begun) < waitTimeout; time.Sleep(200 * time.Millisecond) {
 		if err = cond(); err == nil {
 			return
 		}
 	}
-	t.Fatalf("%s: not within %s: %v", what, patience, err)
+	t.Fatalf("%s: not within %s: %v", what, waitTimeout, err)
 }
 
 func (n *node) ready(t testing.TB, pod string) {
@@ -268,9 +268,9 @@ func (n *node) ready(t testing.TB, pod string) {
 	})
 }
 
-func (n *node) gone(t testing.TB, kind, name string) {
+func (n *node) waitDeleted(t testing.TB, kind, name string) {
 	t.Helper()
-	n.becomes(t, kind, name, "{.metadata.name}{.status.phase}", "")
+	n.waitField(t, kind, name, "{.metadata.name}{.status.phase}", "")
 }
 
 // containers returns the runtime's containers of the namespace.

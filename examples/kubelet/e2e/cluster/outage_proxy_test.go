@@ -33,15 +33,15 @@ type proxy struct {
 
 	// fault handles a request and returns true, or returns false. nil is no fault.
 	fault atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]
-	// down closes all connections. black discards all data in both directions, permanently for each
-	// connection that is affected: its client must give it up.
-	down, black atomic.Bool
+	// down closes all connections. blackhole discards all data in both directions, permanently for
+	// each connection that is affected: its client must give it up.
+	down, blackhole atomic.Bool
 	// shortTokens sets the expiration of service account tokens in responses to tokenLife. Real
 	// tokens last ten minutes or more.
 	shortTokens atomic.Bool
 
 	mu      sync.Mutex
-	conns   map[*proxied]bool
+	conns   map[*proxiedConn]bool
 	watches map[*byte]context.CancelFunc
 }
 
@@ -54,7 +54,7 @@ func newProxy(t *testing.T, plane controlplane.Handle, kubeconfig string) *proxy
 	require.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	p := &proxy{URL: "https://" + l.Addr().String(), conns: map[*proxied]bool{}, watches: map[*byte]context.CancelFunc{}}
+	p := &proxy{URL: "https://" + l.Addr().String(), conns: map[*proxiedConn]bool{}, watches: map[*byte]context.CancelFunc{}}
 	transport := &http.Transport{TLSClientConfig: credentials(t, kubeconfig), ForceAttemptHTTP2: true}
 	silent := log.New(io.Discard, "", 0)
 	forward := &httputil.ReverseProxy{
@@ -219,7 +219,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			_ = conn.Close() // intended
 			continue
 		}
-		c := &proxied{Conn: conn, proxy: l.proxy}
+		c := &proxiedConn{Conn: conn, proxy: l.proxy}
 		l.proxy.mu.Lock()
 		l.proxy.conns[c] = true
 		l.proxy.mu.Unlock()
@@ -227,37 +227,37 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-type proxied struct {
+type proxiedConn struct {
 	net.Conn
 	proxy *proxy
 	lost  atomic.Bool
 }
 
-// vanishes reports whether data on the connection is discarded. This never ends once it has begun.
-func (c *proxied) vanishes() bool {
-	if c.proxy.black.Load() {
+// discards reports whether data on the connection is discarded. This never ends once it has begun.
+func (c *proxiedConn) discards() bool {
+	if c.proxy.blackhole.Load() {
 		c.lost.Store(true)
 	}
 	return c.lost.Load()
 }
 
-func (c *proxied) Read(b []byte) (int, error) {
+func (c *proxiedConn) Read(b []byte) (int, error) {
 	for {
 		n, err := c.Conn.Read(b)
-		if err != nil || !c.vanishes() {
+		if err != nil || !c.discards() {
 			return n, err
 		}
 	}
 }
 
-func (c *proxied) Write(b []byte) (int, error) {
-	if c.vanishes() {
+func (c *proxiedConn) Write(b []byte) (int, error) {
+	if c.discards() {
 		return len(b), nil
 	}
 	return c.Conn.Write(b)
 }
 
-func (c *proxied) Close() error {
+func (c *proxiedConn) Close() error {
 	c.proxy.mu.Lock()
 	delete(c.proxy.conns, c)
 	c.proxy.mu.Unlock()
@@ -268,7 +268,7 @@ func (c *proxied) Close() error {
 func behindProxy(t *testing.T, plane controlplane.Handle, rt tb.Runtime) (*node, *proxy) {
 	t.Helper()
 	var p *proxy
-	n := notStarted(t, plane, rt, func(n *node) {
+	n := newStoppedNode(t, plane, rt, func(n *node) {
 		p = newProxy(t, plane, plane.NodeKubeconfig(t, n.name, 0))
 		n.URL = p.URL
 	})

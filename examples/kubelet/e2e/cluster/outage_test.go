@@ -33,7 +33,7 @@ type outage struct {
 	round func(*proxy, int)
 }
 
-func faulty(fault func(http.ResponseWriter, *http.Request) bool) (begin, end func(*proxy)) {
+func requestFault(fault func(http.ResponseWriter, *http.Request) bool) (begin, end func(*proxy)) {
 	return func(p *proxy) { p.set(fault); p.cutWatches() }, func(p *proxy) { p.set(nil) }
 }
 
@@ -41,9 +41,9 @@ func outages() []outage {
 	list := []outage{
 		{name: "flapping", lasts: 8 * time.Second, round: func(p *proxy, n int) { p.setDown(n/2%2 == 0) }, end: func(p *proxy) { p.setDown(false) }},
 		{name: "cut", lasts: 4 * time.Second, round: func(p *proxy, _ int) { p.cutWatches() }},
-		{name: "black", lasts: 10 * time.Second, begin: func(p *proxy) { p.black.Store(true) }, end: func(p *proxy) { p.black.Store(false) }},
+		{name: "black", lasts: 10 * time.Second, begin: func(p *proxy) { p.blackhole.Store(true) }, end: func(p *proxy) { p.blackhole.Store(false) }},
 	}
-	for _, answer := range []struct {
+	for _, failure := range []struct {
 		name  string
 		fault func(http.ResponseWriter, *http.Request) bool
 	}{
@@ -52,8 +52,8 @@ func outages() []outage {
 		{"failing", refusing(http.StatusInternalServerError, metav1.StatusReasonInternalError, always)},
 		{"tooold", refusing(http.StatusGone, metav1.StatusReasonExpired, isWatch)},
 	} {
-		begin, end := faulty(answer.fault)
-		list = append(list, outage{name: answer.name, lasts: 4 * time.Second, begin: begin, end: end})
+		begin, end := requestFault(failure.fault)
+		list = append(list, outage{name: failure.name, lasts: 4 * time.Second, begin: begin, end: end})
 	}
 	return list
 }
@@ -61,7 +61,7 @@ func outages() []outage {
 // During each outage between the kubelet and its API server pods continue: healthy ones stay ready,
 // dead ones and those with a failed probe are restarted, and the end of a finished pod is reported
 // once, with the right exit code.
-func TestOutagesOfTheNetwork(t *testing.T) {
+func TestNetworkOutages(t *testing.T) {
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
 		n, p := behindProxy(t, plane, rt)
 		w := n.watchPods(t)
@@ -69,18 +69,18 @@ func TestOutagesOfTheNetwork(t *testing.T) {
 		n.ready(t, "well")
 		before := n.ids(t)["well/c"]
 		for _, o := range outages() {
-			n.through(t, p, o)
+			n.runOutage(t, p, o)
 		}
 		for _, o := range outages() {
-			requireOneEnd(t, w, "ends-"+o.name, 7)
+			requireOneExit(t, w, "ends-"+o.name, 7)
 		}
 		require.Equal(t, before, n.ids(t)["well/c"])
-		w.requireUnharmed(t, func(pod *v1.Pod) bool { return pod.Name == "well" })
+		w.requireUndisturbed(t, func(pod *v1.Pod) bool { return pod.Name == "well" })
 	})
 }
 
-// through runs pods during an outage.
-func (n *node) through(t *testing.T, p *proxy, o outage) {
+// runOutage runs pods during an outage.
+func (n *node) runOutage(t *testing.T, p *proxy, o outage) {
 	ends, dies, sick := "ends-"+o.name, "dies-"+o.name, "sick-"+o.name
 	waiting := func(file, then string) string {
 		return `command: [sh, -c, 'trap "exit 0" TERM; while ! test -e /h/` + file + `; do sleep 0.1; done; ` + then + `'], image: BUSYBOX, name: c, volumeMounts: [{name: h, mountPath: /h}]`
@@ -111,7 +111,7 @@ func (n *node) through(t *testing.T, p *proxy, o outage) {
 		require.NoError(t, os.WriteFile(filepath.Join(n.dir, file), nil, 0o600))
 	}
 	restarted := false
-	for round := 0; time.Since(begun) < o.lasts || !restarted && time.Since(begun) < patience; round++ {
+	for round := 0; time.Since(begun) < o.lasts || !restarted && time.Since(begun) < waitTimeout; round++ {
 		if o.round != nil {
 			o.round(p, round)
 		}
@@ -122,7 +122,7 @@ func (n *node) through(t *testing.T, p *proxy, o outage) {
 	if o.end != nil {
 		o.end(p)
 	}
-	over := time.Now()
+	ended := time.Now()
 	n.until(t, o.name+": the API has the exits and restarts", func() error {
 		end := n.get(t, "pod", ends, "{.status.phase} {.status.containerStatuses[0].state.terminated.exitCode}")
 		restarts := n.get(t, "pod", dies, "{.status.containerStatuses[0].restartCount} {.status.conditions[?(@.type==\"Ready\")].status}")
@@ -132,7 +132,7 @@ func (n *node) through(t *testing.T, p *proxy, o outage) {
 		}
 		return nil
 	})
-	t.Logf("%s: the API had all statuses %s after the outage", o.name, time.Since(over).Round(100*time.Millisecond))
+	t.Logf("%s: the API had all statuses %s after the outage", o.name, time.Since(ended).Round(100*time.Millisecond))
 }
 
 // lostByRuntime reports whether the runtime has no exit code of a container. A start that the
@@ -143,11 +143,11 @@ func lostByRuntime(end *v1.ContainerStateTerminated) bool {
 		end.Reason == "Error" && end.ExitCode == 137 && end.StartedAt.IsZero()
 }
 
-// requireOneEnd fails if a pod's reported end changed while the pod existed, or has another exit
+// requireOneExit fails if a pod's reported end changed while the pod existed, or has another exit
 // code.
-func requireOneEnd(t *testing.T, w *watcher, name string, code int) {
+func requireOneExit(t *testing.T, w *watcher, name string, code int) {
 	t.Helper()
-	told := map[string]bool{}
+	exits := map[string]bool{}
 	for _, pod := range w.versions(name) {
 		if pod.Status.Phase == v1.PodFailed {
 			require.NotEmpty(t, pod.Status.ContainerStatuses, "%s: %+v", name, pod.Status)
@@ -158,15 +158,15 @@ func requireOneEnd(t *testing.T, w *watcher, name string, code int) {
 			}
 			text, err := json.Marshal(pod.Status.ContainerStatuses)
 			require.NoError(t, err)
-			told[string(text)] = true
+			exits[string(text)] = true
 		}
 	}
-	require.Len(t, told, 1, "reported exits of %s: %v", name, told)
+	require.Len(t, exits, 1, "reported exits of %s: %v", name, exits)
 }
 
 // If the API server is unavailable when the kubelet starts, static pods run and pods of the last
 // run stay unchanged. They are managed again once the server is available.
-func TestAwayAtTheStart(t *testing.T) {
+func TestAPIServerUnavailableAtStart(t *testing.T) {
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
 		n, p := behindProxy(t, plane, rt)
 		w := n.watchPods(t)
@@ -192,10 +192,10 @@ func TestAwayAtTheStart(t *testing.T) {
 		before[static] = n.ids(t)[static]
 		require.Equal(t, before, n.ids(t), "no pod is removed before all sources are read")
 		p.setDown(false)
-		n.gone(t, "pod", "goes")
+		n.waitDeleted(t, "pod", "goes")
 		n.ready(t, "static-"+n.name)
 		delete(before, "goes/c")
 		require.Equal(t, before, n.ids(t))
-		w.requireUnharmed(t, func(pod *v1.Pod) bool { return pod.Name == "well" })
+		w.requireUndisturbed(t, func(pod *v1.Pod) bool { return pod.Name == "well" })
 	})
 }

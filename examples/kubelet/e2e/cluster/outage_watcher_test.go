@@ -20,7 +20,7 @@ import (
 type watcher struct {
 	mu   sync.Mutex
 	seen map[types.UID][]*v1.Pod
-	lost error
+	err  error
 }
 
 // watchPods starts to watch pods, and continues at the last resource version after interruptions.
@@ -39,7 +39,7 @@ func (n *node) watchPods(t *testing.T) *watcher {
 	list, err := client.Pods(n.namespace).List(ctx, metav1.ListOptions{})
 	require.NoError(t, err)
 	for i := range list.Items {
-		w.note(&list.Items[i])
+		w.record(&list.Items[i])
 	}
 	running.Go(func() { w.follow(ctx, client, n.namespace, list.ResourceVersion) })
 	return w
@@ -49,33 +49,33 @@ func (w *watcher) follow(ctx context.Context, client *apiserver.Client, namespac
 	for ctx.Err() == nil {
 		stream, err := client.Pods(namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: version})
 		if err != nil {
-			w.lose(ctx, err)
+			w.setErr(ctx, err)
 			return
 		}
 		for e := range stream.ResultChan() {
 			pod, ok := e.Object.(*v1.Pod)
 			if !ok {
-				w.lose(ctx, fmt.Errorf("%s: %v", e.Type, e.Object))
+				w.setErr(ctx, fmt.Errorf("%s: %v", e.Type, e.Object))
 				break
 			}
 			version = pod.ResourceVersion
 			if e.Type != watch.Deleted {
-				w.note(pod)
+				w.record(pod)
 			}
 		}
 		stream.Stop()
 	}
 }
 
-func (w *watcher) lose(ctx context.Context, err error) {
+func (w *watcher) setErr(ctx context.Context, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if ctx.Err() == nil {
-		w.lost = err
+		w.err = err
 	}
 }
 
-func (w *watcher) note(pod *v1.Pod) {
+func (w *watcher) record(pod *v1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seen[pod.UID] = append(w.seen[pod.UID], pod)
@@ -92,25 +92,25 @@ func (w *watcher) versions(name string) (out []*v1.Pod) {
 	return out
 }
 
-// requireUnharmed fails if any status went back in time. For pods that calm selects it also fails
-// if a true condition became false, a container was restarted, or the pod was never ready.
-func (w *watcher) requireUnharmed(t *testing.T, calm func(*v1.Pod) bool) {
+// requireUndisturbed fails if any status went back in time. For pods that calm selects it also
+// fails if a true condition became false, a container was restarted, or the pod was never ready.
+func (w *watcher) requireUndisturbed(t *testing.T, calm func(*v1.Pod) bool) {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	require.NoError(t, w.lost, "the watch must see all versions")
+	require.NoError(t, w.err, "the watch must see all versions")
 	watched := 0
 	for _, versions := range w.seen {
 		for i, pod := range versions {
 			if i > 0 {
-				if err := back(versions[i-1], pod); err != nil {
+				if err := regression(versions[i-1], pod); err != nil {
 					t.Errorf("pod %s, version %s: %v", pod.Name, pod.ResourceVersion, err)
 				}
 			}
 		}
 		if calm(versions[0]) {
 			watched++
-			if err := stirred(versions); err != nil {
+			if err := disturbance(versions); err != nil {
 				t.Errorf("pod %s: %v", versions[0].Name, err)
 			}
 		}
@@ -120,8 +120,8 @@ func (w *watcher) requireUnharmed(t *testing.T, calm func(*v1.Pod) bool) {
 
 var order = []v1.PodPhase{"", v1.PodPending, v1.PodRunning, v1.PodSucceeded, v1.PodFailed}
 
-// back returns an error if a part of a status is older than in the previous version.
-func back(before, now *v1.Pod) error {
+// regression returns an error if a part of a status is older than in the previous version.
+func regression(before, now *v1.Pod) error {
 	if was, is := before.Status.Phase, now.Status.Phase; slices.Index(order, is) < slices.Index(order, was) {
 		return fmt.Errorf("phase %s after %s", is, was)
 	}
@@ -152,19 +152,19 @@ func back(before, now *v1.Pod) error {
 	return nil
 }
 
-// stirred returns an error if a pod changed that must not change.
-func stirred(versions []*v1.Pod) error {
-	held := map[v1.PodConditionType]bool{}
+// disturbance returns an error if a pod changed that must not change.
+func disturbance(versions []*v1.Pod) error {
+	wasTrue := map[v1.PodConditionType]bool{}
 	ids := map[string]string{}
 	for _, pod := range versions {
 		if pod.DeletionTimestamp != nil {
 			return nil
 		}
 		for _, c := range pod.Status.Conditions {
-			if held[c.Type] && c.Status != v1.ConditionTrue {
+			if wasTrue[c.Type] && c.Status != v1.ConditionTrue {
 				return fmt.Errorf("%s changed from True to %s in version %s", c.Type, c.Status, pod.ResourceVersion)
 			}
-			held[c.Type] = c.Status == v1.ConditionTrue
+			wasTrue[c.Type] = c.Status == v1.ConditionTrue
 		}
 		for _, c := range pod.Status.ContainerStatuses {
 			if id := ids[c.Name]; id != "" && id != c.ContainerID || c.RestartCount > 0 {
@@ -173,7 +173,7 @@ func stirred(versions []*v1.Pod) error {
 			ids[c.Name] = c.ContainerID
 		}
 	}
-	if !held[v1.PodReady] {
+	if !wasTrue[v1.PodReady] {
 		return fmt.Errorf("was never ready")
 	}
 	return nil

@@ -19,20 +19,21 @@ func (n *node) resize(t *testing.T, pod, resources string) {
 	n.do(t, "patch", "pod", pod, "--subresource", "resize", "--patch", `{"spec":{"containers":[{"name":"c","resources":`+resources+`}]}}`)
 }
 
-// says waits until a condition of a pod has the reason want; "" means no such condition.
-func (n *node) says(t *testing.T, pod string, kind v1.PodConditionType, want string) {
+// waitConditionReason waits until a condition of a pod has the reason want; "" means no such
+// condition.
+func (n *node) waitConditionReason(t *testing.T, pod string, kind v1.PodConditionType, want string) {
 	t.Helper()
-	n.becomes(t, "pod", pod, fmt.Sprintf(`{.status.conditions[?(@.type==%q)].reason}`, kind), want)
+	n.waitField(t, "pod", pod, fmt.Sprintf(`{.status.conditions[?(@.type==%q)].reason}`, kind), want)
 }
 
-// has waits until a container has milli thousandths of a CPU in its cgroup and in the status.
-func (n *node) has(t *testing.T, pod string, milli int64) {
+// waitCPU waits until a container has milli thousandths of a CPU in its cgroup and in the status.
+func (n *node) waitCPU(t *testing.T, pod string, milli int64) {
 	t.Helper()
-	n.becomes(t, "pod", pod, "{.status.containerStatuses[0].allocatedResources.cpu}", fmt.Sprintf("%dm", milli))
+	n.waitField(t, "pod", pod, "{.status.containerStatuses[0].allocatedResources.cpu}", fmt.Sprintf("%dm", milli))
 	n.until(t, pod+" has its CPU shares", func() error {
 		return same(fmt.Sprint(cgroups.Shares(milli)), strings.TrimSpace(n.exec(t, pod+"/c", "cat", "/sys/fs/cgroup/cpu/cpu.shares")))
 	})
-	n.says(t, pod, v1.PodResizeInProgress, "")
+	n.waitConditionReason(t, pod, v1.PodResizeInProgress, "")
 }
 
 // A resize has four results, without any restart: it is granted and completed; it does not fit and
@@ -58,49 +59,49 @@ func TestResize(t *testing.T) {
 		for _, pod := range []string{"grows", "ends", "full", "whole"} {
 			n.ready(t, pod)
 		}
-		n.becomes(t, "pod", "begins", "{.status.initContainerStatuses[0].started}", "true")
+		n.waitField(t, "pod", "begins", "{.status.initContainerStatuses[0].started}", "true")
 		before := n.ids(t)
 
 		n.resize(t, "grows", `{"requests":{"cpu":"250m"}}`)
-		n.has(t, "grows", 250)
+		n.waitCPU(t, "grows", 250)
 		n.until(t, "events", func() error {
 			return same("[ResizeStarted ResizeCompleted]", fmt.Sprint(only(n.reasons(t, "grows"), "ResizeStarted", "ResizeCompleted")))
 		})
 
 		free := 1000 * int64(len(strings.Fields(n.cpus(t))))
 		n.resize(t, "grows", fmt.Sprintf(`{"requests":{"cpu":"%dm"}}`, free-500))
-		n.says(t, "grows", v1.PodResizePending, v1.PodReasonDeferred)
+		n.waitConditionReason(t, "grows", v1.PodResizePending, v1.PodReasonDeferred)
 		n.kill(t)
 		n.start(t)
 		time.Sleep(5 * time.Second)
-		n.says(t, "grows", v1.PodResizePending, v1.PodReasonDeferred)
-		n.has(t, "grows", 250)
+		n.waitConditionReason(t, "grows", v1.PodResizePending, v1.PodReasonDeferred)
+		n.waitCPU(t, "grows", 250)
 		require.NoError(t, os.WriteFile(filepath.Join(n.dir, "end"), nil, 0o600))
-		n.says(t, "grows", v1.PodResizePending, "")
-		n.has(t, "grows", free-500)
+		n.waitConditionReason(t, "grows", v1.PodResizePending, "")
+		n.waitCPU(t, "grows", free-500)
 
 		n.resize(t, "full", `{"limits":{"memory":"100E"}}`) // exceeds int64
-		n.says(t, "full", v1.PodResizePending, v1.PodReasonInfeasible)
+		n.waitConditionReason(t, "full", v1.PodResizePending, v1.PodReasonInfeasible)
 		n.until(t, "event ResizeInfeasible", func() error {
 			return same("[ResizeInfeasible]", fmt.Sprint(only(n.reasons(t, "full"), "ResizeInfeasible", "ResizeStarted")))
 		})
 		n.resize(t, "full", `{"limits":{"memory":"20Mi"}}`)
-		n.says(t, "full", v1.PodResizePending, "")
-		n.says(t, "full", v1.PodResizeInProgress, v1.PodReasonError)
+		n.waitConditionReason(t, "full", v1.PodResizePending, "")
+		n.waitConditionReason(t, "full", v1.PodResizeInProgress, v1.PodReasonError)
 		n.until(t, "event ResizeError", func() error {
 			return same("[ResizeError]", fmt.Sprint(only(n.reasons(t, "full"), "ResizeError")))
 		})
 		n.resize(t, "full", `{"limits":{"memory":"150Mi"}}`)
-		n.says(t, "full", v1.PodResizeInProgress, "")
+		n.waitConditionReason(t, "full", v1.PodResizeInProgress, "")
 
 		n.do(t, "patch", "pod", "whole", "--subresource", "resize", "--patch", `{"spec":{"resources":{"requests":{"cpu":"150m"},"limits":{"cpu":"300m","memory":"160Mi"}}}}`)
-		n.becomes(t, "pod", "whole", "{.status.resources.limits.cpu} {.status.resources.limits.memory} {.status.allocatedResources.cpu}", "300m 160Mi 150m")
-		n.says(t, "whole", v1.PodResizeInProgress, "")
+		n.waitField(t, "pod", "whole", "{.status.resources.limits.cpu} {.status.resources.limits.memory} {.status.allocatedResources.cpu}", "300m 160Mi 150m")
+		n.waitConditionReason(t, "whole", v1.PodResizeInProgress, "")
 		require.Equal(t, fmt.Sprint(cgroups.Shares(150))+" 30000 "+fmt.Sprint(160<<20), n.podCgroup(t, "whole"))
 
 		n.do(t, "patch", "pod", "begins", "--subresource", "resize", "--patch", `{"spec":{"initContainers":[{"name":"i","resources":{"requests":{"cpu":"150m"}}}]}}`)
-		n.becomes(t, "pod", "begins", "{.status.initContainerStatuses[0].allocatedResources.cpu}", "150m")
-		n.says(t, "begins", v1.PodResizeInProgress, "")
+		n.waitField(t, "pod", "begins", "{.status.initContainerStatuses[0].allocatedResources.cpu}", "150m")
+		n.waitConditionReason(t, "begins", v1.PodResizeInProgress, "")
 
 		delete(before, "ends/c")
 		require.Equal(t, before, n.ids(t))

@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
-const twenty = `
+const loadDeployments = `
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: well}
@@ -49,11 +49,11 @@ var rarelyProbed = strings.ReplaceAll(probed, "periodSeconds: 1", "periodSeconds
 // repeated.
 func TestKilledUnderLoad(t *testing.T) {
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
-		n := notStarted(t, plane, rt, nil)
+		n := newStoppedNode(t, plane, rt, nil)
 		n.start(t)
 		n.nodeReady(t)
 		w := n.watchPods(t)
-		n.apply(t, strings.ReplaceAll(twenty, "PROBED", rarelyProbed))
+		n.apply(t, strings.ReplaceAll(loadDeployments, "PROBED", rarelyProbed))
 		all := func() error {
 			for _, replicas := range []string{"well", "moves"} {
 				if out := n.get(t, "deployment", replicas, "{.status.readyReplicas} {.spec.replicas}"); out != "20 20" && out != "2 2" {
@@ -63,7 +63,7 @@ func TestKilledUnderLoad(t *testing.T) {
 			return nil
 		}
 		n.until(t, "all pods are ready", all)
-		ids, told := n.staying(t), n.allTold(t)
+		ids, events := n.stableContainers(t), n.stableEvents(t)
 		for i := range 10 {
 			n.do(t, "scale", "deployment", "moves", "--replicas", strconv.Itoa(1+rand.IntN(6)))
 			time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
@@ -82,36 +82,37 @@ func TestKilledUnderLoad(t *testing.T) {
 		if n.stuck.Restarts > 0 {
 			t.Skip("the runtime was restarted, which affects all pods")
 		}
-		require.Equal(t, ids, n.staying(t))
-		require.Equal(t, told, n.allTold(t))
-		w.requireUnharmed(t, func(pod *v1.Pod) bool { return pod.Labels["app"] == "well" })
+		require.Equal(t, ids, n.stableContainers(t))
+		require.Equal(t, events, n.stableEvents(t))
+		w.requireUndisturbed(t, func(pod *v1.Pod) bool { return pod.Labels["app"] == "well" })
 	})
 }
 
-// staying returns the containers that must not change.
-func (n *node) staying(t *testing.T) map[string]string {
+// stableContainers returns the containers that must not change.
+func (n *node) stableContainers(t *testing.T) map[string]string {
 	ids := n.ids(t)
 	maps.DeleteFunc(ids, func(name, _ string) bool { return !strings.HasPrefix(name, "well-") })
 	require.Len(t, ids, 20)
 	return ids
 }
 
-// allTold returns the counts of events once they are stable for 3 s, because a kubelet may write
-// events late.
-func (n *node) allTold(t *testing.T) (told map[string]int) {
+// stableEvents returns the counts of events once they are stable for 3 s, because a kubelet may
+// write events late.
+func (n *node) stableEvents(t *testing.T) (counts map[string]int) {
 	n.until(t, "the events are stable", func() error {
-		before := told
+		before := counts
 		time.Sleep(3 * time.Second)
-		if told = n.counted(t); !maps.Equal(before, told) {
-			return fmt.Errorf("%v after %v", told, before)
+		if counts = n.countEvents(t); !maps.Equal(before, counts) {
+			return fmt.Errorf("%v after %v", counts, before)
 		}
 		return nil
 	})
-	return told
+	return counts
 }
 
-// counted returns the numbers of the kubelet's events about the staying pods, by pod and reason.
-func (n *node) counted(t *testing.T) map[string]int {
+// countEvents returns the numbers of the kubelet's events about the staying pods, by pod and
+// reason.
+func (n *node) countEvents(t *testing.T) map[string]int {
 	var list v1.EventList
 	require.NoError(t, json.Unmarshal([]byte(n.do(t, "get", "events", "-o", "json")), &list))
 	out := map[string]int{}

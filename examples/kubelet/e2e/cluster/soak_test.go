@@ -22,7 +22,7 @@ var soakFor = flag.Duration("soak", 30*time.Second, "duration of TestSoak")
 
 const soakPods = 60
 
-var soaked = []string{
+var soakKinds = []string{
 	`{containers: [` + probed + `]}`,
 	`{containers: [` + running + `}, {name: second, image: BUSYBOX, command: [sh, -c, 'sleep 2; exit 1']}]}`, // crashes
 	`{restartPolicy: Never, containers: [{name: c, image: BUSYBOX, command: [sh, -c, 'echo done; exit 3']}]}`,
@@ -37,14 +37,14 @@ func TestSoak(t *testing.T) {
 	onNodes(t, func(t *testing.T, n *node) {
 		s := &soak{n: n, d: n.direct(t), rand: rand.New(rand.NewPCG(rand.Uint64(), 0))}
 		n.apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: soak}\ndata: {round: begin}\n")
-		s.fill(t, 2*len(soaked)) // creates lasting objects before the first measurement
+		s.fill(t, 2*len(soakKinds)) // creates lasting objects before the first measurement
 		s.drain(t)
 		before := s.measure(t)
 		s.fill(t, soakPods)
 		for begun := time.Now(); time.Since(begun) < *soakFor; time.Sleep(time.Second) {
-			s.turn(t)
+			s.replaceSome(t)
 		}
-		t.Logf("%d pods in %d rounds; usage %v", s.made, s.turns, s.measure(t))
+		t.Logf("%d pods in %d rounds; usage %v", s.made, s.rounds, s.measure(t))
 		s.drain(t)
 		n.until(t, "no usage has grown", func() error { return s.measure(t).grown(before) })
 		t.Logf("before %v, afterwards %v", before, s.measure(t))
@@ -53,11 +53,11 @@ func TestSoak(t *testing.T) {
 
 // soak is a node with changing pods.
 type soak struct {
-	n           *node
-	d           *direct
-	rand        *rand.Rand
-	pods        []string
-	made, turns int
+	n            *node
+	d            *direct
+	rand         *rand.Rand
+	pods         []string
+	made, rounds int
 }
 
 // fill creates more pods, cycling through the kinds.
@@ -65,22 +65,22 @@ func (s *soak) fill(t *testing.T, more int) {
 	var objects strings.Builder
 	for range more {
 		name := fmt.Sprint("s-", s.made)
-		fmt.Fprintf(&objects, "---\n{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {nodeName: NODE, terminationGracePeriodSeconds: 1, %s}\n", name, soaked[s.made%len(soaked)][1:])
+		fmt.Fprintf(&objects, "---\n{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {nodeName: NODE, terminationGracePeriodSeconds: 1, %s}\n", name, soakKinds[s.made%len(soakKinds)][1:])
 		s.pods = append(s.pods, name)
 		s.made++
 	}
 	s.n.apply(t, objects.String())
 }
 
-// turn replaces a tenth of the pods and changes mounted objects of some.
-func (s *soak) turn(t *testing.T) {
-	s.turns++
+// replaceSome replaces a tenth of the pods and changes mounted objects of some.
+func (s *soak) replaceSome(t *testing.T) {
+	s.rounds++
 	s.rand.Shuffle(len(s.pods), func(i, j int) { s.pods[i], s.pods[j] = s.pods[j], s.pods[i] })
 	gone := slices.Clone(s.pods[:soakPods/10])
 	s.pods = s.pods[len(gone):]
 	s.n.do(t, append([]string{"delete", "pod", "--wait=false"}, gone...)...)
 	s.fill(t, len(gone))
-	s.n.do(t, "patch", "configmap", "soak", "-p", fmt.Sprintf(`{"data": {"round": "%d"}}`, s.turns))
+	s.n.do(t, "patch", "configmap", "soak", "-p", fmt.Sprintf(`{"data": {"round": "%d"}}`, s.rounds))
 	s.n.unstick(t)
 }
 
@@ -105,7 +105,7 @@ var allowed = footprint{"goroutines": 10, "descriptors": 10, "heap": 7 << 20, "r
 
 func (s *soak) measure(t *testing.T) footprint {
 	s.d.http.CloseIdleConnections()
-	h, process := s.d.held(), fmt.Sprintf("/proc/%d", s.n.cmd.Process.Pid)
+	h, process := s.d.usage(), fmt.Sprintf("/proc/%d", s.n.cmd.Process.Pid)
 	sandboxes, err := s.n.cri.ListPodSandbox(t.Context(), nil)
 	require.NoError(t, err)
 	containers, err := s.n.cri.ListContainers(t.Context(), nil)

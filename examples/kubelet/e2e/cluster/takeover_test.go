@@ -26,24 +26,24 @@ var takeovers = flag.Int("takeovers", 3, "number of takeovers by each kubelet in
 func TestTakeover(t *testing.T) {
 	upstream := upstreamKubelet(t)
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
-		n := notStarted(t, plane, rt, func(n *node) { n.binary = upstream }, "--make-iptables-util-chains=false", "--sync-frequency=10s")
+		n := newStoppedNode(t, plane, rt, func(n *node) { n.binary = upstream }, "--make-iptables-util-chains=false", "--sync-frequency=10s")
 		tb.MakeCgroups(t, "/podwright-"+n.name)
 		n.start(t)
 		n.nodeReady(t)
 		w := n.watchPods(t)
 		h := &handover{node: n}
-		n.apply(t, takenOver)
+		n.apply(t, takeoverObjects)
 		n.static(t)
-		h.settled(t)
+		h.waitSettled(t)
 		for range *takeovers {
 			for _, binary := range []string{"", upstream} {
-				h.hand(t, binary)
-				n.apply(t, strings.ReplaceAll(comes, "NUMBER", fmt.Sprint(h.count)))
-				h.settled(t)
+				h.takeOver(t, binary)
+				n.apply(t, strings.ReplaceAll(stayingPod, "NUMBER", fmt.Sprint(h.count)))
+				h.waitSettled(t)
 			}
 		}
-		h.hand(t, "") // our kubelet cleans up after both
-		w.requireUnharmed(t, func(pod *v1.Pod) bool { return isCalm(pod) && pod.Annotations[v1.MirrorPodAnnotationKey] == "" })
+		h.takeOver(t, "") // our kubelet cleans up after both
+		w.requireUndisturbed(t, func(pod *v1.Pod) bool { return isCalm(pod) && pod.Annotations[v1.MirrorPodAnnotationKey] == "" })
 	})
 }
 
@@ -55,18 +55,18 @@ type handover struct {
 	count int // number of takeovers so far
 }
 
-// hand lets another kubelet take over while pods start and stop. It checks static pods only if this
-// kubelet takes over: the upstream kubelet begins with a new, unready status of each.
-func (h *handover) hand(t *testing.T, binary string) {
+// takeOver lets another kubelet take over while pods start and stop. It checks static pods only if
+// this kubelet takes over: the upstream kubelet begins with a new, unready status of each.
+func (h *handover) takeOver(t *testing.T, binary string) {
 	h.count++
 	w := h.watchPods(t)
 	t.Logf("takeover %d, by %q", h.count, binary)
 	names := strings.NewReplacer("NUMBER", fmt.Sprint(h.count))
-	h.apply(t, names.Replace(ends))
+	h.apply(t, names.Replace(endingPod))
 	h.ready(t, names.Replace("ends-NUMBER"))
 	ids, mounts, ending := h.calmIDs(t), h.mounts(t), h.get(t, "pod", names.Replace("ends-NUMBER"), "{.metadata.uid}")
 	h.do(t, "delete", "pod", names.Replace("ends-NUMBER"), "--wait=false")
-	h.apply(t, names.Replace(begins))
+	h.apply(t, names.Replace(startingPod))
 	time.Sleep(300 * time.Millisecond) // its image is pulled, or its container is created or about to start
 
 	h.stop(t)
@@ -75,21 +75,21 @@ func (h *handover) hand(t *testing.T, binary string) {
 	h.start(t)
 	h.ready(t, names.Replace("begins-NUMBER"))
 	require.EqualValues(t, "0", h.get(t, "pod", names.Replace("begins-NUMBER"), "{.status.containerStatuses[0].restartCount}"))
-	h.gone(t, "pod", names.Replace("ends-NUMBER"))
+	h.waitDeleted(t, "pod", names.Replace("ends-NUMBER"))
 	time.Sleep(15 * time.Second) // for late effects
 	require.Equal(t, ids, h.calmIDs(t))
 	now := h.mounts(t)
 	for mount := range mounts {
 		require.True(t, now[mount] || strings.Contains(mount, ending), "unmounted: %s", mount)
 	}
-	h.ended(t)
+	h.checkFinished(t)
 	if binary == "" {
-		w.requireUnharmed(t, isCalm)
+		w.requireUndisturbed(t, isCalm)
 	}
 }
 
-// settled waits until all pods are in their expected state.
-func (h *handover) settled(t *testing.T) {
+// waitSettled waits until all pods are in their expected state.
+func (h *handover) waitSettled(t *testing.T) {
 	h.until(t, "the pods have their final phases", func() error {
 		for _, pod := range h.pods(t) {
 			want := string(v1.PodRunning)
@@ -105,8 +105,9 @@ func (h *handover) settled(t *testing.T) {
 	time.Sleep(time.Second) // until the last status is written
 }
 
-// ended checks that finished pods were not restarted, and that the crashing pod has restarts.
-func (h *handover) ended(t *testing.T) {
+// checkFinished checks that finished pods were not restarted, and that the crashing pod has
+// restarts.
+func (h *handover) checkFinished(t *testing.T) {
 	for _, pod := range h.pods(t) {
 		if pod.Labels["phase"] == string(pod.Status.Phase) && pod.Labels["phase"] != "" {
 			require.Zero(t, pod.Status.ContainerStatuses[0].RestartCount, pod.Name)
@@ -155,17 +156,18 @@ spec: {hostNetwork: NETWORK, terminationGracePeriodSeconds: 1, containers: [` + 
 	}
 }
 
-// ends uses most of its grace period to exit; begins is starting at the takeover; comes stays.
+// endingPod uses most of its grace period to exit; startingPod is starting at the takeover;
+// stayingPod continues.
 var (
-	ends = podOf("ends-NUMBER", `
+	endingPod = podOf("ends-NUMBER", `
   nodeName: NODE
   terminationGracePeriodSeconds: 25
   containers:
   - {name: c, image: BUSYBOX, command: [sh, -c, 'trap "sleep 12; exit 0" TERM; while :; do sleep 0.1; done']}`)
-	begins = podHere("begins-NUMBER", `
+	startingPod = podHere("begins-NUMBER", `
   initContainers: [{name: i, image: BUSYBOX, imagePullPolicy: Always, command: ["true"]}]
   containers: [`+running+`, imagePullPolicy: Always}]`)
-	comes = podHere(`comes-NUMBER, labels: {calm: "yes"}`, `
+	stayingPod = podHere(`comes-NUMBER, labels: {calm: "yes"}`, `
   initContainers: [{name: i, image: BUSYBOX, command: ["true"]}, {name: side, image: BUSYBOX, restartPolicy: Always, command: [sh, -c, 'trap "exit 0" TERM; while :; do sleep 0.1; done']}]
   volumes: [{name: c, configMap: {name: c}}, {name: m, emptyDir: {medium: Memory}}]
   containers: [`+mountsAll+`]`)
@@ -173,8 +175,8 @@ var (
 
 const mountsAll = running + `, volumeMounts: [{name: c, mountPath: /c}, {name: m, mountPath: /m}], readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 10}}`
 
-// takenOver are pods of all kinds. Calm pods must not change.
-var takenOver = `
+// takeoverObjects are pods of all kinds. Calm pods must not change.
+var takeoverObjects = `
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: c}

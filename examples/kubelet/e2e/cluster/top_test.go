@@ -50,10 +50,10 @@ func TestTop(t *testing.T) {
 	})
 }
 
-// used has the figures of kubectl top: millicores and MiB.
-type used struct{ cpu, memory int }
+// topFigures has the figures of kubectl top: millicores and MiB.
+type topFigures struct{ cpu, memory int }
 
-func (n *node) top(kind, name string) (u used, err error) {
+func (n *node) top(kind, name string) (u topFigures, err error) {
 	out, err := n.run(nil, "top", kind, name, "--no-headers")
 	if err != nil {
 		return u, err

@@ -53,10 +53,10 @@ func testExpansion(t *testing.T, s *storage) {
 	becomes("grows", "8Mi [] []")
 	require.Equal(t, "4Mi [NodeResizeInProgress] [FileSystemResizePending]", meanwhile.Load())
 	require.Equal(t, "8192", size())
-	s.says(t, "Pod", "grows", "FileSystemResizeSuccessful", "8388608")
-	s.says(t, "PersistentVolumeClaim", "grows", "FileSystemResizeSuccessful", "8388608")
+	s.waitEventText(t, "Pod", "grows", "FileSystemResizeSuccessful", "8388608")
+	s.waitEventText(t, "PersistentVolumeClaim", "grows", "FileSystemResizeSuccessful", "8388608")
 	becomes("toolarge", "4Mi [NodeResizeInfeasible] [FileSystemResizePending NodeResizeError]")
-	s.says(t, "Pod", "toolarge", "VolumeResizeFailed", "no volume is that large")
+	s.waitEventText(t, "Pod", "toolarge", "VolumeResizeFailed", "no volume is that large")
 	s.ready(t, "toolarge")
 	now := s.ids(t)
 	for _, pod := range []string{"grows/c", "toolarge/c"} {

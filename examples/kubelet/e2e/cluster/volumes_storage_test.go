@@ -37,12 +37,12 @@ type storage struct {
 	end    func()
 	other  string // file of another CA certificate
 
-	mu    sync.Mutex
-	wrong []error // violated rules
-	lost  string  // handle of a volume that was deleted in spite of its claim
+	mu         sync.Mutex
+	violations []error // violated rules
+	lost       string  // handle of a volume that was deleted in spite of its claim
 
-	held  sync.Map     // claims that stay unattached
-	fault atomic.Value // the driverFault of the first driver
+	unattached sync.Map     // claims that stay unattached
+	fault      atomic.Value // the driverFault of the first driver
 }
 
 type driverFault func(ctx context.Context, method, handle string) error
@@ -63,7 +63,7 @@ func newStorage(t *testing.T, plane controlplane.Handle, rt tb.Runtime) *storage
 	registry := filepath.Join(s.root, "plugins_registry")
 	s.driver = &csitest.Driver{
 		Name: "disks." + s.name, Registry: registry, RegistrySocket: "d.sock", Socket: filepath.Join(s.dir, "disks.sock"), Stages: true, Data: data, MaxVolumes: 100,
-		Fault: s.called,
+		Fault: s.onCall,
 	}
 	s.inline = &csitest.Driver{Name: "inline." + s.name, Registry: registry, RegistrySocket: "i.sock", Socket: filepath.Join(s.dir, "inline.sock")}
 	s.applyStorage(t, `
@@ -98,7 +98,7 @@ volumeBindingMode: WaitForFirstConsumer
 		controllers.Go(func() {
 			for ctx.Err() == nil {
 				if err := reconcile(ctx); err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && !apierrors.IsAlreadyExists(err) {
-					s.isWrong(err)
+					s.addViolation(err)
 				}
 				select {
 				case <-ctx.Done():
@@ -107,7 +107,7 @@ volumeBindingMode: WaitForFirstConsumer
 			}
 		})
 	}
-	s.fits(t, "csinode", s.name, "{.spec.drivers[*].name}", func(names string) bool {
+	s.waitMatch(t, "csinode", s.name, "{.spec.drivers[*].name}", func(names string) bool {
 		return strings.Contains(names, s.driver.Name) && strings.Contains(names, s.inline.Name)
 	})
 	return s
@@ -123,8 +123,8 @@ func (s *storage) stop() {
 		}
 	}
 	if s.driver != nil {
-		left, _ := filepath.Glob(s.driver.Data + "/*")
-		for _, path := range left {
+		remaining, _ := filepath.Glob(s.driver.Data + "/*")
+		for _, path := range remaining {
 			_ = s.driver.Delete(filepath.Base(path))
 		}
 	}
@@ -139,28 +139,28 @@ func (s *storage) applyStorage(t *testing.T, yaml string) {
 	s.apply(t, strings.NewReplacer("DRIVER", s.driver.Name, "INLINE", s.inline.Name).Replace(yaml))
 }
 
-func (s *storage) isWrong(err error) {
+func (s *storage) addViolation(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.wrong) < 10 {
-		s.wrong = append(s.wrong, err)
+	if len(s.violations) < 10 {
+		s.violations = append(s.violations, err)
 	}
 }
 
-// inOrder returns the violations recorded so far.
-func (s *storage) inOrder() error {
+// violationError returns the violations recorded so far.
+func (s *storage) violationError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return errors.Join(s.wrong...)
+	return errors.Join(s.violations...)
 }
 
-// called is the first driver's Fault. It checks that a volume is staged only after the Node lists
+// onCall is the first driver's Fault. It checks that a volume is staged only after the Node lists
 // it as in use and attached: a controller may detach all other volumes.
-func (s *storage) called(ctx context.Context, method string) error {
+func (s *storage) onCall(ctx context.Context, method string) error {
 	handle := csitest.VolumeOf(ctx)
 	if method == "NodeStageVolume" {
-		if inUse, attached, err := s.atNode(ctx, handle); err != nil || !inUse || !attached {
-			s.isWrong(fmt.Errorf("%s is staged: in use %t, attached %t: %w", handle, inUse, attached, err))
+		if inUse, attached, err := s.nodeState(ctx, handle); err != nil || !inUse || !attached {
+			s.addViolation(fmt.Errorf("%s is staged: in use %t, attached %t: %w", handle, inUse, attached, err))
 		}
 	}
 	return s.fault.Load().(driverFault)(ctx, method, handle)
@@ -168,7 +168,7 @@ func (s *storage) called(ctx context.Context, method string) error {
 
 func (s *storage) setFault(f driverFault) { s.fault.Store(f) }
 
-func (s *storage) atNode(ctx context.Context, handle string) (inUse, attached bool, err error) {
+func (s *storage) nodeState(ctx context.Context, handle string) (inUse, attached bool, err error) {
 	n, err := s.api.Nodes().Get(ctx, s.name, metav1.GetOptions{})
 	if err != nil {
 		return false, false, err
@@ -282,7 +282,7 @@ func (s *storage) attach(ctx context.Context) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(attachments)) {
 		if pv := volumes[name]; pv != nil {
-			if _, held := s.held.Load(pv.Spec.ClaimRef.Name); !held {
+			if _, unattached := s.unattached.Load(pv.Spec.ClaimRef.Name); !unattached {
 				errs = append(errs, s.attachOne(ctx, attachments[name], pv))
 			}
 		}
@@ -307,8 +307,8 @@ func (s *storage) attachOne(ctx context.Context, a *storagev1.VolumeAttachment, 
 		_, err = s.api.VolumeAttachments().Update(ctx, a, metav1.UpdateOptions{}, "status")
 	case a.DeletionTimestamp != nil && slices.Contains(a.Finalizers, attacher):
 		// The controller requests a detachment only for volumes that the node does not use.
-		if inUse, _, err := s.atNode(ctx, handle); err != nil || inUse {
-			s.isWrong(fmt.Errorf("%s is detached: in use %t: %w", handle, inUse, err))
+		if inUse, _, err := s.nodeState(ctx, handle); err != nil || inUse {
+			s.addViolation(fmt.Errorf("%s is detached: in use %t: %w", handle, inUse, err))
 		}
 		s.driver.ControllerUnpublish(handle)
 		a.Finalizers = slices.DeleteFunc(a.Finalizers, func(f string) bool { return f == attacher })

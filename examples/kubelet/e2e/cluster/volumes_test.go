@@ -27,8 +27,8 @@ func TestVolumes(t *testing.T) {
 		s := newStorage(t, plane, rt)
 		s.prepareLost(t)
 		s.prepareBundles(t)
-		s.held.Store("unattached", true)
-		s.applyStorage(t, everything())
+		s.unattached.Store("unattached", true)
+		s.applyStorage(t, allObjects())
 		for _, scenario := range []struct {
 			name string
 			test func(*testing.T, *storage)
@@ -55,18 +55,18 @@ func TestVolumes(t *testing.T) {
 				t.Logf("took %v", time.Since(begun).Round(100*time.Millisecond))
 			})
 		}
-		require.NoError(t, s.inOrder())
+		require.NoError(t, s.violationError())
 	})
 }
 
-// pod returns a running pod that is bound to the node.
-func pod(name, mounts, volumes string) string {
+// volumePod returns a running pod that is bound to the node.
+func volumePod(name, mounts, volumes string) string {
 	return podOf(name, "\n  nodeName: NODE\n  containers: ["+running+", "+mounts+"}]\n  volumes: ["+volumes+"]")
 }
 
-// claiming returns a pod with the claim of the same name at /v.
-func claiming(name string) string {
-	return pod(name, "volumeMounts: [{name: v, mountPath: /v}]", "{name: v, persistentVolumeClaim: {claimName: "+name+"}}")
+// claimPod returns a pod with the claim of the same name at /v.
+func claimPod(name string) string {
+	return volumePod(name, "volumeMounts: [{name: v, mountPath: /v}]", "{name: v, persistentVolumeClaim: {claimName: "+name+"}}")
 }
 
 // claim returns a claim of 4 MiB. more may set its class, which selects when the volume is created.
@@ -76,14 +76,14 @@ func claim(name, mode, more string) string {
 
 // ephemeral returns a pod with an ephemeral volume.
 func ephemeral(name string) string {
-	return pod(name, "volumeMounts: [{name: v, mountPath: /v}]",
-		"{name: v, ephemeral: {volumeClaimTemplate: {spec: {"+now+"accessModes: [ReadWriteOnce], resources: {requests: {storage: 4Mi}}}}}}")
+	return volumePod(name, "volumeMounts: [{name: v, mountPath: /v}]",
+		"{name: v, ephemeral: {volumeClaimTemplate: {spec: {"+immediate+"accessModes: [ReadWriteOnce], resources: {requests: {storage: 4Mi}}}}}}")
 }
 
-const now = "storageClassName: NODE-now, "
+const immediate = "storageClassName: NODE-now, "
 
-// everything returns the objects that are applied together.
-func everything() string {
+// allObjects returns the objects that are applied together.
+func allObjects() string {
 	inline := "csi: {driver: INLINE, volumeAttributes: {colour: red}}"
 	return `
 apiVersion: v1
@@ -107,27 +107,27 @@ spec:
   volumeClaimTemplates: [{metadata: {name: data}, spec: {storageClassName: NODE-later, accessModes: [ReadWriteOnce], resources: {requests: {storage: 4Mi}}}}]
 ` +
 		ephemeral("eph") +
-		claim("raw", "ReadWriteOnce", now+"volumeMode: Block, ") +
-		pod("raw", "volumeDevices: [{name: v, devicePath: /dev/xvda}]", "{name: v, persistentVolumeClaim: {claimName: raw}}") +
-		claim("wrong", "ReadWriteOnce", now+"volumeMode: Block, ") + claiming("wrong") +
-		claim("single", "ReadWriteOncePod", now) + claiming("single") +
-		claim("grows", "ReadWriteOnce", now) + claiming("grows") +
-		claim("toolarge", "ReadWriteOnce", now) + claiming("toolarge") +
-		pod("inline", "volumeMounts: [{name: v, mountPath: /v}]", "{name: v, "+inline+"}") +
-		pod("tokens", "volumeMounts: [{name: v, mountPath: /v}]", "{name: v, projected: {sources: [{serviceAccountToken: {path: token, audience: vault, expirationSeconds: 600}}]}}") +
+		claim("raw", "ReadWriteOnce", immediate+"volumeMode: Block, ") +
+		volumePod("raw", "volumeDevices: [{name: v, devicePath: /dev/xvda}]", "{name: v, persistentVolumeClaim: {claimName: raw}}") +
+		claim("wrong", "ReadWriteOnce", immediate+"volumeMode: Block, ") + claimPod("wrong") +
+		claim("single", "ReadWriteOncePod", immediate) + claimPod("single") +
+		claim("grows", "ReadWriteOnce", immediate) + claimPod("grows") +
+		claim("toolarge", "ReadWriteOnce", immediate) + claimPod("toolarge") +
+		volumePod("inline", "volumeMounts: [{name: v, mountPath: /v}]", "{name: v, "+inline+"}") +
+		volumePod("tokens", "volumeMounts: [{name: v, mountPath: /v}]", "{name: v, projected: {sources: [{serviceAccountToken: {path: token, audience: vault, expirationSeconds: 600}}]}}") +
 		bundlePods() +
-		claim("grouped", "ReadWriteOnce", now) +
-		pod("grouped", "volumeMounts: [{name: v, mountPath: /v}, {name: i, mountPath: /i}]", "{name: v, persistentVolumeClaim: {claimName: grouped}}, {name: i, "+inline+"}") +
+		claim("grouped", "ReadWriteOnce", immediate) +
+		volumePod("grouped", "volumeMounts: [{name: v, mountPath: /v}, {name: i, mountPath: /i}]", "{name: v, persistentVolumeClaim: {claimName: grouped}}, {name: i, "+inline+"}") +
 		"  securityContext: {fsGroup: 3000}\n" +
-		claim("twice", "ReadWriteOnce", now) +
-		pod("twice", "volumeMounts: [{name: a, mountPath: /a}, {name: b, mountPath: /b}]", "{name: a, persistentVolumeClaim: {claimName: twice}}, {name: b, persistentVolumeClaim: {claimName: twice}}") +
-		claiming("nowhere") +
-		claim("classless", "ReadWriteOnce", "storageClassName: NODE-missing, ") + claiming("classless") +
-		claiming("lost") +
-		elsewhere() + claiming("elsewhere") +
-		claim("unattached", "ReadWriteOnce", now) + claiming("unattached") +
-		claim("slow", "ReadWriteOnce", now) + claiming("slow") +
-		claim("stays", "ReadWriteOnce", now) + claiming("stays")
+		claim("twice", "ReadWriteOnce", immediate) +
+		volumePod("twice", "volumeMounts: [{name: a, mountPath: /a}, {name: b, mountPath: /b}]", "{name: a, persistentVolumeClaim: {claimName: twice}}, {name: b, persistentVolumeClaim: {claimName: twice}}") +
+		claimPod("nowhere") +
+		claim("classless", "ReadWriteOnce", "storageClassName: NODE-missing, ") + claimPod("classless") +
+		claimPod("lost") +
+		remoteClaim() + claimPod("elsewhere") +
+		claim("unattached", "ReadWriteOnce", immediate) + claimPod("unattached") +
+		claim("slow", "ReadWriteOnce", immediate) + claimPod("slow") +
+		claim("stays", "ReadWriteOnce", immediate) + claimPod("stays")
 }
 
 // handle returns the handle of a claim's volume.
@@ -138,22 +138,22 @@ func (s *storage) handle(t testing.TB, claim string) string {
 	return uid
 }
 
-// says waits for an event of a pod with a reason and a message.
-func (s *storage) says(t *testing.T, kind, name, reason, message string) {
+// waitEventText waits for an event of a pod with a reason and a message.
+func (s *storage) waitEventText(t *testing.T, kind, name, reason, message string) {
 	t.Helper()
-	s.hasEvent(t, kind, name, reason, regexp.QuoteMeta(message))
+	s.waitEvent(t, kind, name, reason, regexp.QuoteMeta(message))
 }
 
-// waiting checks that a pod has not started.
-func (s *storage) waiting(t *testing.T, pod string) {
+// requireWaiting checks that a pod has not started.
+func (s *storage) requireWaiting(t *testing.T, pod string) {
 	t.Helper()
 	require.Equal(t, "Pending ContainerCreating", s.get(t, "pod", pod, "{.status.phase} {.status.containerStatuses[0].state.waiting.reason}"), pod)
 	require.NotContains(t, s.ids(t), pod+"/c")
 }
 
-// after returns an error unless the driver's log, after a number of lines, has these calls for a
-// volume in this order.
-func (s *storage) after(lines int, handle string, methods ...string) error {
+// callsAfter returns an error unless the driver's log, after a number of lines, has these calls for
+// a volume in this order.
+func (s *storage) callsAfter(lines int, handle string, methods ...string) error {
 	log := s.driver.Log()[lines:]
 	rest := log
 	for _, method := range methods {
@@ -175,15 +175,15 @@ func testStatefulSet(t *testing.T, s *storage) {
 		s.ready(t, pod)
 		handles[pod] = s.handle(t, "data-"+pod)
 		require.Equal(t, "Bound", s.get(t, "pvc", "data-"+pod, "{.status.phase}"))
-		require.NoError(t, s.after(0, handles[pod], "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume"))
-		inUse, attached, err := s.atNode(t.Context(), handles[pod])
+		require.NoError(t, s.callsAfter(0, handles[pod], "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume"))
+		inUse, attached, err := s.nodeState(t.Context(), handles[pod])
 		require.NoError(t, err)
 		require.True(t, inUse && attached)
 		s.exec(t, pod+"/c", "sh", "-c", "echo of "+pod+" > /v/f")
 	}
 	uid := s.get(t, "pod", "web-0", "{.metadata.uid}")
 	s.do(t, "delete", "pod", "web-0", "--wait=false")
-	s.fits(t, "pod", "web-0", "{.metadata.uid}", func(now string) bool { return now != "" && now != uid })
+	s.waitMatch(t, "pod", "web-0", "{.metadata.uid}", func(now string) bool { return now != "" && now != uid })
 	s.ready(t, "web-0")
 	require.Equal(t, "of web-0\n", s.exec(t, "web-0/c", "cat", "/v/f"))
 
@@ -192,7 +192,7 @@ func testStatefulSet(t *testing.T, s *storage) {
 	s.until(t, "both volumes are detached", func() error {
 		var errs []error
 		for _, pod := range pods {
-			errs = append(errs, s.after(before, handles[pod], "NodeUnpublishVolume", "NodeUnstageVolume", "ControllerUnpublishVolume"))
+			errs = append(errs, s.callsAfter(before, handles[pod], "NodeUnpublishVolume", "NodeUnstageVolume", "ControllerUnpublishVolume"))
 		}
 		return errors.Join(errs...)
 	})
@@ -200,7 +200,7 @@ func testStatefulSet(t *testing.T, s *storage) {
 	s.do(t, "scale", "statefulset", "web", "--replicas=2")
 	for _, pod := range pods {
 		s.until(t, pod+"'s volume is attached and mounted again", func() error {
-			return s.after(before, handles[pod], "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume")
+			return s.callsAfter(before, handles[pod], "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume")
 		})
 		s.ready(t, pod)
 		require.Equal(t, "of "+pod+"\n", s.exec(t, pod+"/c", "cat", "/v/f"))
@@ -213,14 +213,14 @@ func testEphemeral(t *testing.T, s *storage) {
 	s.ready(t, "eph")
 	require.Equal(t, "eph", s.get(t, "pvc", "eph-v", "{.metadata.ownerReferences[0].name}"))
 	s.exec(t, "eph/c", "touch", "/v/f")
-	s.apply(t, claim("thief-v", "ReadWriteOnce", now)+ephemeral("thief"))
-	s.says(t, "Pod", "thief", "FailedMount", "not owned by the pod")
-	s.waiting(t, "thief")
+	s.apply(t, claim("thief-v", "ReadWriteOnce", immediate)+ephemeral("thief"))
+	s.waitEventText(t, "Pod", "thief", "FailedMount", "not owned by the pod")
+	s.requireWaiting(t, "thief")
 	// The scheduler cannot place pods on a node with such a pod.
 	s.do(t, "delete", "pod", "thief", "eph", "--wait=false")
-	s.gone(t, "pod", "thief")
-	s.gone(t, "pod", "eph")
-	s.gone(t, "pvc", "eph-v")
+	s.waitDeleted(t, "pod", "thief")
+	s.waitDeleted(t, "pod", "eph")
+	s.waitDeleted(t, "pvc", "eph-v")
 }
 
 // A block volume is a device in the container. V33: it is not a folder.
@@ -231,18 +231,18 @@ func testDevice(t *testing.T, s *storage) {
 	data, err := os.ReadFile(s.driver.Data + "/" + s.handle(t, "raw"))
 	require.NoError(t, err)
 	require.True(t, strings.HasPrefix(string(data), "of raw\n"), "the data is in the volume")
-	s.says(t, "Pod", "raw", "SuccessfulMountVolume", "pvc-")
-	s.says(t, "Pod", "wrong", "FailedMount", "volumeMode Block")
-	s.waiting(t, "wrong")
-	require.Error(t, s.after(0, s.handle(t, "wrong"), "begin NodeStageVolume"))
+	s.waitEventText(t, "Pod", "raw", "SuccessfulMountVolume", "pvc-")
+	s.waitEventText(t, "Pod", "wrong", "FailedMount", "volumeMode Block")
+	s.requireWaiting(t, "wrong")
+	require.Error(t, s.callsAfter(0, s.handle(t, "wrong"), "begin NodeStageVolume"))
 }
 
 // V27: a ReadWriteOncePod claim keeps a second pod waiting, with an event that names the first pod.
 func testOnePodOnly(t *testing.T, s *storage) {
 	s.ready(t, "single")
-	s.apply(t, strings.ReplaceAll(claiming("single"), "metadata: {name: single}", "metadata: {name: second}"))
-	s.says(t, "Pod", "second", "FailedMount", s.namespace+"/single")
-	s.waiting(t, "second")
+	s.apply(t, strings.ReplaceAll(claimPod("single"), "metadata: {name: single}", "metadata: {name: second}"))
+	s.waitEventText(t, "Pod", "second", "FailedMount", s.namespace+"/single")
+	s.requireWaiting(t, "second")
 	s.do(t, "delete", "pod", "single", "--wait=false")
 	s.ready(t, "second")
 	require.Empty(t, s.get(t, "pod", "single", "{.metadata.name}"))
@@ -312,23 +312,23 @@ func testTwoNames(t *testing.T, s *storage) {
 	s.exec(t, "twice/c", "touch", "/a/f")
 	s.exec(t, "twice/c", "ls", "/b/f")
 	handle := s.handle(t, "twice")
-	require.NoError(t, s.after(0, handle, "NodePublishVolume"))
-	require.Error(t, s.after(0, handle, "begin NodePublishVolume", "begin NodePublishVolume"))
+	require.NoError(t, s.callsAfter(0, handle, "NodePublishVolume"))
+	require.Error(t, s.callsAfter(0, handle, "begin NodePublishVolume", "begin NodePublishVolume"))
 }
 
 // prepareLost creates a claim and then deletes its volume.
 func (s *storage) prepareLost(t *testing.T) {
-	s.apply(t, claim("lost", "ReadWriteOnce", now))
-	s.becomes(t, "pvc", "lost", "{.status.phase}", "Bound")
+	s.apply(t, claim("lost", "ReadWriteOnce", immediate))
+	s.waitField(t, "pvc", "lost", "{.status.phase}", "Bound")
 	s.lost = s.handle(t, "lost")
 	pv := "pvc-" + s.lost
 	s.do(t, "delete", "pv", pv, "--wait=false")
 	s.do(t, "patch", "pv", pv, "-p", `{"metadata":{"finalizers":null}}`)
-	s.becomes(t, "pvc", "lost", "{.status.phase}", "Lost")
+	s.waitField(t, "pvc", "lost", "{.status.phase}", "Lost")
 }
 
-// elsewhere returns a claim that is bound to a volume of another node.
-func elsewhere() string {
+// remoteClaim returns a claim that is bound to a volume of another node.
+func remoteClaim() string {
 	return claim("elsewhere", "ReadWriteOnce", `storageClassName: "", volumeName: NODE-pv, `) + `
 ---
 apiVersion: v1
@@ -351,26 +351,26 @@ func testClaimFaults(t *testing.T, s *storage) {
 		"lost":      "Lost",
 		"elsewhere": "node affinity",
 	} {
-		s.says(t, "Pod", pod, "FailedMount", why)
-		s.waiting(t, pod)
+		s.waitEventText(t, "Pod", pod, "FailedMount", why)
+		s.requireWaiting(t, pod)
 	}
-	s.says(t, "PersistentVolumeClaim", "classless", "ProvisioningFailed", s.name+"-missing")
-	require.Error(t, s.after(0, "elsewhere", "begin NodeStageVolume"))
-	s.applyStorage(t, claim("nowhere", "ReadWriteOnce", now)+"\n---\napiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: NODE-missing}\nprovisioner: DRIVER\n")
+	s.waitEventText(t, "PersistentVolumeClaim", "classless", "ProvisioningFailed", s.name+"-missing")
+	require.Error(t, s.callsAfter(0, "elsewhere", "begin NodeStageVolume"))
+	s.applyStorage(t, claim("nowhere", "ReadWriteOnce", immediate)+"\n---\napiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: NODE-missing}\nprovisioner: DRIVER\n")
 	s.ready(t, "nowhere")
 	s.ready(t, "classless")
 }
 
 // V25: a volume that is not attached is not staged, and an event of the pod reports it.
 func testNotAttached(t *testing.T, s *storage) {
-	s.says(t, "Pod", "unattached", "FailedMount", "not attached to this node yet")
-	s.waiting(t, "unattached")
+	s.waitEventText(t, "Pod", "unattached", "FailedMount", "not attached to this node yet")
+	s.requireWaiting(t, "unattached")
 	handle := s.handle(t, "unattached")
-	inUse, attached, err := s.atNode(t.Context(), handle)
+	inUse, attached, err := s.nodeState(t.Context(), handle)
 	require.NoError(t, err)
 	require.True(t, inUse && !attached, "the Node lists the volume as in use, not as attached")
-	require.Error(t, s.after(0, handle, "begin NodeStageVolume"))
-	s.held.Delete("unattached")
+	require.Error(t, s.callsAfter(0, handle, "begin NodeStageVolume"))
+	s.unattached.Delete("unattached")
 	s.ready(t, "unattached")
 }
 
@@ -388,13 +388,13 @@ func testSlowUnmount(t *testing.T, s *storage) {
 		return nil
 	})
 	s.do(t, "delete", "pod", "slow", "--wait=false")
-	s.until(t, "the driver unpublishes the volume", func() error { return s.after(0, handle, "begin NodeUnpublishVolume") })
+	s.until(t, "the driver unpublishes the volume", func() error { return s.callsAfter(0, handle, "begin NodeUnpublishVolume") })
 	time.Sleep(2 * time.Second)
 	require.NotEmpty(t, s.get(t, "pod", "slow", "{.metadata.name}"))
 	require.NotContains(t, s.ids(t), "slow/c")
 	close(release)
-	s.gone(t, "pod", "slow")
-	require.NoError(t, s.after(0, handle, "NodeUnpublishVolume"))
+	s.waitDeleted(t, "pod", "slow")
+	require.NoError(t, s.callsAfter(0, handle, "NodeUnpublishVolume"))
 }
 
 // testEndOfVolumes deletes all pods and claims and checks that no volume has remains.

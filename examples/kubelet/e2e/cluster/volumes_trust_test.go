@@ -31,11 +31,11 @@ func (s *storage) prepareBundles(t *testing.T) {
 
 // bundlePods returns the pods that mount the bundles.
 func bundlePods() string {
-	return pod("bundles", "volumeMounts: [{name: v, mountPath: /v}]", "{name: v, projected: {sources: ["+
+	return volumePod("bundles", "volumeMounts: [{name: v, mountPath: /v}]", "{name: v, projected: {sources: ["+
 		"{clusterTrustBundle: {name: NODE-named, path: named.pem}}, "+
 		"{clusterTrustBundle: {signerName: example.com/NODE-s, labelSelector: {matchLabels: {use: test}}, path: signed.pem}}, "+
 		"{clusterTrustBundle: {name: NODE-none, optional: true, path: none.pem}}]}}") +
-		pod("bundleless", "volumeMounts: [{name: v, mountPath: /v}]", "{name: v, projected: {sources: [{clusterTrustBundle: {name: NODE-none, path: none.pem}}]}}")
+		volumePod("bundleless", "volumeMounts: [{name: v, mountPath: /v}]", "{name: v, projected: {sources: [{clusterTrustBundle: {name: NODE-none, path: none.pem}}]}}")
 }
 
 // bundle creates or updates a trust bundle from a file, without text replacements.
@@ -66,8 +66,8 @@ func testTrustBundles(t *testing.T, s *storage) {
 	}
 	require.NoError(t, shows("named.pem", s.CA))
 	require.NoError(t, shows("signed.pem", s.other))
-	s.waiting(t, "bundleless")
-	s.says(t, "Pod", "bundleless", "FailedMount", s.name+"-none")
+	s.requireWaiting(t, "bundleless")
+	s.waitEventText(t, "Pod", "bundleless", "FailedMount", s.name+"-none")
 	s.bundle(t, s.name+"-named", "", s.other)
 	s.bundle(t, "example.com:"+s.name+"-s:one", "example.com/"+s.name+"-s", s.CA)
 	s.bundle(t, s.name+"-none", "", s.CA)

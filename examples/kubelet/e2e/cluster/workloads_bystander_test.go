@@ -13,15 +13,15 @@ import (
 // bystander is a pod that is independent of the tested changes. A later check proves that it was
 // unaffected.
 type bystander struct {
-	node *node
-	pod  string
-	was  v1.Pod
-	told []string
+	node   *node
+	pod    string
+	was    v1.Pod
+	events []string
 }
 
-// standBy starts a bystander. It belongs to a DaemonSet with all tolerations, so that drains and
-// taints do not affect it, and its probes run each second.
-func (n *node) standBy(t *testing.T) *bystander {
+// newBystander starts a bystander. It belongs to a DaemonSet with all tolerations, so that drains
+// and taints do not affect it, and its probes run each second.
+func (n *node) newBystander(t *testing.T) *bystander {
 	t.Helper()
 	n.apply(t, `
 apiVersion: apps/v1
@@ -44,7 +44,7 @@ spec:
 `)
 	b := &bystander{node: n}
 	n.until(t, "the bystander exists", func() error {
-		pods := n.of(t, "bystander")
+		pods := n.podsOfApp(t, "bystander")
 		if len(pods) != 1 {
 			return fmt.Errorf("%d pods", len(pods))
 		}
@@ -52,7 +52,7 @@ spec:
 		return nil
 	})
 	n.ready(t, b.pod)
-	b.was, b.told = b.now(t), n.reasons(t, b.pod)
+	b.was, b.events = b.now(t), n.reasons(t, b.pod)
 	return b
 }
 
@@ -63,22 +63,22 @@ func (b *bystander) now(t *testing.T) (pod v1.Pod) {
 	return pod
 }
 
-// noticedNothing checks that the pod has the same container, unchanged conditions and no new
+// requireUndisturbed checks that the pod has the same container, unchanged conditions and no new
 // events.
-func (b *bystander) noticedNothing(t *testing.T) {
+func (b *bystander) requireUndisturbed(t *testing.T) {
 	t.Helper()
 	now := b.now(t)
 	require.Equal(t, b.was.UID, now.UID)
 	require.Nil(t, now.DeletionTimestamp)
 	require.Equal(t, b.was.Status, now.Status)
-	require.Equal(t, b.told, b.node.reasons(t, b.pod))
+	require.Equal(t, b.events, b.node.reasons(t, b.pod))
 }
 
-// scenes are independent tests on one node, by name.
-type scenes map[string]func(*testing.T, *node)
+// nodeTests are independent tests on one node, by name.
+type nodeTests map[string]func(*testing.T, *node)
 
-// atOnce runs all scenes in parallel: they mostly wait.
-func (n *node) atOnce(t *testing.T, all scenes) {
+// runParallel runs all tests in parallel: they mostly wait.
+func (n *node) runParallel(t *testing.T, all nodeTests) {
 	t.Helper()
 	var playing sync.WaitGroup
 	for name, play := range all {
@@ -87,12 +87,12 @@ func (n *node) atOnce(t *testing.T, all scenes) {
 	playing.Wait()
 }
 
-func (n *node) becomes(t testing.TB, kind, name, jsonpath, want string) {
+func (n *node) waitField(t testing.TB, kind, name, jsonpath, want string) {
 	t.Helper()
 	n.until(t, kind+" "+name+" "+jsonpath+" is "+want, func() error { return same(want, n.get(t, kind, name, jsonpath)) })
 }
 
-func (n *node) fits(t testing.TB, kind, name, jsonpath string, ok func(got string) bool) {
+func (n *node) waitMatch(t testing.TB, kind, name, jsonpath string, ok func(got string) bool) {
 	t.Helper()
 	n.until(t, kind+" "+name+" "+jsonpath+" matches", func() error {
 		if got := n.get(t, kind, name, jsonpath); !ok(got) {

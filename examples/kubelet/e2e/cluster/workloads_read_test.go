@@ -44,19 +44,19 @@ func newReader(kubeconfig string) (r reader, err error) {
 
 // read decodes the object at a path, and reports whether it exists.
 func (r reader) read(path string, into any) (found bool, err error) {
-	answer, err := r.http.Get(r.url + path)
+	response, err := r.http.Get(r.url + path)
 	if err != nil {
 		return false, err
 	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
 	switch {
 	case err != nil:
 		return false, err
-	case answer.StatusCode == http.StatusNotFound:
+	case response.StatusCode == http.StatusNotFound:
 		return false, nil
-	case answer.StatusCode != http.StatusOK:
-		return false, fmt.Errorf("%s: %s", answer.Status, body)
+	case response.StatusCode != http.StatusOK:
+		return false, fmt.Errorf("%s: %s", response.Status, body)
 	}
 	return true, json.Unmarshal(body, into)
 }

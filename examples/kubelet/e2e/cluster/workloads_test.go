@@ -16,30 +16,30 @@ const quiet = `{image: TESTPROG, name: c}`
 // Controllers change pods of one node in parallel. A bystander pod is unaffected.
 func TestWorkloads(t *testing.T) {
 	onNodes(t, func(t *testing.T, n *node) {
-		b := n.standBy(t)
-		n.atOnce(t, scenes{
+		b := n.newBystander(t)
+		n.runParallel(t, nodeTests{
 			"rollout":       rollOut,
 			"set image":     setImage,
 			"daemon set":    daemonSet,
 			"cron job":      cronJob,
 			"readiness":     readinessGate,
 			"delete":        deletions,
-			"watch":         watched,
-			"events":        events,
-			"runtime class": unknownClass,
+			"watch":         watchedPod,
+			"events":        podEvents,
+			"runtime class": missingRuntimeClass,
 		})
-		b.noticedNothing(t)
+		b.requireUndisturbed(t)
 	})
 }
 
 // A Deployment grows to thirty pods and shrinks again, the node is drained, and it is tainted, in
 // any order.
-func TestComeAndGo(t *testing.T) {
+func TestDrainTaintAndScale(t *testing.T) {
 	onNodes(t, func(t *testing.T, n *node) {
-		b := n.standBy(t)
+		b := n.newBystander(t)
 		for name, play := range map[string]func(*testing.T, *node){"drain": drain, "taint": taint, "scale": scaleToThirty} {
 			t.Run(name, func(t *testing.T) { play(t, n) })
-			b.noticedNothing(t)
+			b.requireUndisturbed(t)
 		}
 	})
 }
@@ -61,8 +61,8 @@ spec:
 `, name, replicas, quiet))
 }
 
-// of returns the pods with a label app.
-func (n *node) of(t *testing.T, app string) (pods []v1.Pod) {
+// podsOfApp returns the pods with a label app.
+func (n *node) podsOfApp(t *testing.T, app string) (pods []v1.Pod) {
 	t.Helper()
 	for _, pod := range n.pods(t) {
 		if pod.Labels["app"] == app {
@@ -72,12 +72,12 @@ func (n *node) of(t *testing.T, app string) (pods []v1.Pod) {
 	return pods
 }
 
-// runs waits until a Deployment has want pods, all ready and running, and neither node nor cluster
-// has other pods of it.
-func (n *node) runs(t *testing.T, app string, want int) {
+// waitRunning waits until a Deployment has want pods, all ready and running, and neither node nor
+// cluster has other pods of it.
+func (n *node) waitRunning(t *testing.T, app string, want int) {
 	t.Helper()
 	n.until(t, fmt.Sprintf("%s has %d pods", app, want), func() error {
-		ids, pods := n.ids(t), n.of(t, app)
+		ids, pods := n.ids(t), n.podsOfApp(t, app)
 		if len(pods) != want {
 			return fmt.Errorf("%d pods", len(pods))
 		}
@@ -106,28 +106,28 @@ func scaleToThirty(t *testing.T, n *node) {
 	n.deployment(t, "many", 1)
 	for _, replicas := range []int{30, 1, 0} {
 		n.do(t, "scale", "deployment", "many", fmt.Sprintf("--replicas=%d", replicas))
-		n.runs(t, "many", replicas)
+		n.waitRunning(t, "many", replicas)
 	}
 }
 
 // A Deployment with a changed image gets new pods.
 func rollOut(t *testing.T, n *node) {
 	n.deployment(t, "rolls", 3)
-	n.runs(t, "rolls", 3)
-	before := n.of(t, "rolls")
+	n.waitRunning(t, "rolls", 3)
+	before := n.podsOfApp(t, "rolls")
 	n.do(t, "set", "image", "deployment/rolls", "c="+n.images.Testprog2)
-	n.do(t, "rollout", "status", "deployment/rolls", "--timeout", patience.String())
-	n.runs(t, "rolls", 3)
-	for _, pod := range n.of(t, "rolls") {
+	n.do(t, "rollout", "status", "deployment/rolls", "--timeout", waitTimeout.String())
+	n.waitRunning(t, "rolls", 3)
+	for _, pod := range n.podsOfApp(t, "rolls") {
 		require.Equal(t, "v2\n", n.exec(t, pod.Name+"/c", "/testprog", "version"))
 		for _, was := range before {
 			require.NotEqual(t, was.UID, pod.UID)
 		}
 	}
 	n.do(t, "rollout", "undo", "deployment/rolls")
-	n.do(t, "rollout", "status", "deployment/rolls", "--timeout", patience.String())
-	n.runs(t, "rolls", 3)
-	require.Equal(t, "v1\n", n.exec(t, n.of(t, "rolls")[0].Name+"/c", "/testprog", "version"))
+	n.do(t, "rollout", "status", "deployment/rolls", "--timeout", waitTimeout.String())
+	n.waitRunning(t, "rolls", 3)
+	require.Equal(t, "v1\n", n.exec(t, n.podsOfApp(t, "rolls")[0].Name+"/c", "/testprog", "version"))
 }
 
 // A changed image of one container does not replace the pod: the container is replaced in place.
@@ -139,14 +139,14 @@ func setImage(t *testing.T, n *node) {
 	const identity = "{.metadata.uid} {.status.podIP}"
 	before, was := n.ids(t), n.get(t, "pod", "bare", identity)
 	n.do(t, "set", "image", "pod/bare", "c="+n.images.Testprog2)
-	n.becomes(t, "pod", "bare", `{range .status.containerStatuses[*]}{.name} {.image} {.restartCount} {.ready} {end}`,
+	n.waitField(t, "pod", "bare", `{range .status.containerStatuses[*]}{.name} {.image} {.restartCount} {.ready} {end}`,
 		fmt.Sprintf("c %s 1 true other %s 0 true ", n.images.Testprog2, n.images.Testprog))
 	require.Equal(t, "v2\n", n.exec(t, "bare/c", "/testprog", "version"))
 	require.Equal(t, was, n.get(t, "pod", "bare", identity))
 	now := n.ids(t)
 	require.Equal(t, before["bare/other"], now["bare/other"])
 	require.NotEqual(t, before["bare/c"], now["bare/c"])
-	n.tells(t, "bare", "Killing", "Container c definition changed, will be restarted")
+	n.waitPodEvent(t, "bare", "Killing", "Container c definition changed, will be restarted")
 	require.Equal(t, []string{"Killing"}, only(n.reasons(t, "bare"), "Killing"))
 }
 
@@ -166,16 +166,16 @@ spec:
       containers: [`+quiet+`]
 `)
 	one := func() v1.Pod {
-		n.becomes(t, "daemonset", "daemon", "{.status.desiredNumberScheduled}/{.status.numberAvailable}/{.status.updatedNumberScheduled}", "1/1/1")
-		n.runs(t, "daemon", 1)
-		return n.of(t, "daemon")[0]
+		n.waitField(t, "daemonset", "daemon", "{.status.desiredNumberScheduled}/{.status.numberAvailable}/{.status.updatedNumberScheduled}", "1/1/1")
+		n.waitRunning(t, "daemon", 1)
+		return n.podsOfApp(t, "daemon")[0]
 	}
 	first := one()
 	n.do(t, "delete", "pod", first.Name)
 	second := one()
 	require.NotEqual(t, first.UID, second.UID)
 	n.do(t, "set", "image", "daemonset/daemon", "c="+n.images.Testprog2)
-	n.do(t, "rollout", "status", "daemonset/daemon", "--timeout", patience.String())
+	n.do(t, "rollout", "status", "daemonset/daemon", "--timeout", waitTimeout.String())
 	third := one()
 	require.NotEqual(t, second.UID, third.UID)
 	require.Equal(t, "v2\n", n.exec(t, third.Name+"/c", "/testprog", "version"))
@@ -198,7 +198,7 @@ spec:
           containers: [{name: c, image: BUSYBOX, command: [sh, -c, 'echo done > /dev/termination-log']}]
 `)
 	n.do(t, "create", "job", "by-hand", "--from=cronjob/cron")
-	n.becomes(t, "job", "by-hand", "{.status.succeeded}", "1")
+	n.waitField(t, "job", "by-hand", "{.status.succeeded}", "1")
 	n.until(t, "the cron job has run", func() error {
 		for _, pod := range n.pods(t) {
 			if strings.HasPrefix(pod.Labels["job-name"], "cron-") && pod.Status.Phase == v1.PodSucceeded {
@@ -222,45 +222,45 @@ func readinessGate(t *testing.T, n *node) {
 		n.do(t, "patch", "pod", "gated", "--subresource=status", "-p",
 			`{"status":{"conditions":[{"type":"example.com/open","status":"`+status+`","reason":"ByHand"}]}}`)
 	}
-	n.becomes(t, "pod", "gated", "{.status.containerStatuses[0].ready}", "true")
-	n.becomes(t, "pod", "gated", ready, "False ReadinessGatesNotReady")
+	n.waitField(t, "pod", "gated", "{.status.containerStatuses[0].ready}", "true")
+	n.waitField(t, "pod", "gated", ready, "False ReadinessGatesNotReady")
 	open("True")
-	n.becomes(t, "pod", "gated", ready, "True ")
+	n.waitField(t, "pod", "gated", ready, "True ")
 	require.NoError(t, n.cri.StopContainer(t.Context(), n.ids(t)["gated/c"], 0))
-	n.becomes(t, "pod", "gated", "{.status.containerStatuses[0].restartCount}", "1")
-	n.becomes(t, "pod", "gated", ready, "True ")
+	n.waitField(t, "pod", "gated", "{.status.containerStatuses[0].restartCount}", "1")
+	n.waitField(t, "pod", "gated", ready, "True ")
 	require.Equal(t, "True ByHand", n.get(t, "pod", "gated", `{range .status.conditions[?(@.type=="example.com/open")]}{.status} {.reason}{end}`))
 	open("False")
-	n.becomes(t, "pod", "gated", ready, "False ReadinessGatesNotReady")
+	n.waitField(t, "pod", "gated", ready, "False ReadinessGatesNotReady")
 	require.Equal(t, "true", n.get(t, "pod", "gated", "{.status.containerStatuses[0].ready}"))
 }
 
 // drain evicts all pods except the node's own ones; after uncordon they return.
 func drain(t *testing.T, n *node) {
 	n.deployment(t, "moves", 3)
-	n.runs(t, "moves", 3)
-	n.do(t, "drain", n.name, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout", patience.String())
-	require.Empty(t, n.here(t, "app!=bystander"))
+	n.waitRunning(t, "moves", 3)
+	n.do(t, "drain", n.name, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout", waitTimeout.String())
+	require.Empty(t, n.podsOnNode(t, "app!=bystander"))
 	n.until(t, "event NodeNotSchedulable", func() error {
 		return same("[NodeNotSchedulable]", fmt.Sprint(only(n.nodeEvents(t), "NodeNotSchedulable")))
 	})
 	n.do(t, "uncordon", n.name)
-	n.runs(t, "moves", 3)
+	n.waitRunning(t, "moves", 3)
 	n.until(t, "event NodeSchedulable", func() error { return same("[NodeSchedulable]", fmt.Sprint(only(n.nodeEvents(t), "NodeSchedulable"))) })
 }
 
 // taint evicts pods without a toleration.
 func taint(t *testing.T, n *node) {
 	n.deployment(t, "stays", 3)
-	n.runs(t, "stays", 3)
+	n.waitRunning(t, "stays", 3)
 	n.do(t, "taint", "node", n.name, "room=3:NoExecute")
-	n.until(t, "all pods without the toleration are evicted", func() error { return some("pods", n.here(t, "app!=bystander")) })
+	n.until(t, "all pods without the toleration are evicted", func() error { return listError("pods", n.podsOnNode(t, "app!=bystander")) })
 	n.do(t, "taint", "node", n.name, "room-")
-	n.runs(t, "stays", 3)
+	n.waitRunning(t, "stays", 3)
 }
 
-// here returns the pods of the namespace on the node with a label.
-func (n *node) here(t *testing.T, label string) []string {
+// podsOnNode returns the pods of the namespace on the node with a label.
+func (n *node) podsOnNode(t *testing.T, label string) []string {
 	t.Helper()
 	return strings.Fields(n.do(t, "get", "pods", "--field-selector=spec.nodeName="+n.name, "-l", label, "-o", "name"))
 }
@@ -271,8 +271,8 @@ func (n *node) nodeEvents(t *testing.T) []string {
 	return strings.Fields(n.do(t, "get", "events", "--namespace=default", "--field-selector=involvedObject.kind=Node,involvedObject.name="+n.name, "-o", "jsonpath={.items[*].reason}"))
 }
 
-// unknownClass tests a pod whose RuntimeClass is deleted and created again.
-func unknownClass(t *testing.T, n *node) {
+// missingRuntimeClass tests a pod whose RuntimeClass is deleted and created again.
+func missingRuntimeClass(t *testing.T, n *node) {
 	class := `{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: NODE}, handler: runc}`
 	n.apply(t, class)
 	defer n.do(t, "delete", "runtimeclass", n.name, "--ignore-not-found")
@@ -285,7 +285,7 @@ func unknownClass(t *testing.T, n *node) {
   containers: [`+quiet+`]`))
 	n.do(t, "delete", "runtimeclass", n.name)
 	n.do(t, "patch", "pod", "class", "--type=json", "-p", `[{"op":"remove","path":"/spec/schedulingGates"}]`)
-	n.told(t, "class", "Scheduled", "FailedCreatePodSandBox")
+	n.waitEvents(t, "class", "Scheduled", "FailedCreatePodSandBox")
 	require.Equal(t, "Pending ContainerCreating", n.get(t, "pod", "class", "{.status.phase} {.status.containerStatuses[0].state.waiting.reason}"))
 	n.apply(t, class)
 	n.ready(t, "class")

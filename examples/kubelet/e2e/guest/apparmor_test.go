@@ -22,7 +22,7 @@ const profileOf = `profile %s flags=(attach_disconnected) {
 }
 `
 
-func load(t *testing.T, name string) {
+func loadProfile(t *testing.T, name string) {
 	file := filepath.Join(t.TempDir(), name)
 	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, profileOf, name), 0o644))
 	do(t, "apparmor_parser", "--replace", "--skip-cache", file)
@@ -36,7 +36,7 @@ func load(t *testing.T, name string) {
 func TestGuestAppArmor(t *testing.T) {
 	importImage(t)
 	k := newKubelet(t, cgroups.Systemd)
-	load(t, "podwright-loaded")
+	loadProfile(t, "podwright-loaded")
 	k.start(t)
 	put := func(name string, p *v1.AppArmorProfile) *v1.Pod {
 		return k.put(t, name, "confined", v1.ResourceRequirements{}, func(pod *v1.Pod) {
@@ -57,20 +57,20 @@ func TestGuestAppArmor(t *testing.T) {
 		put("local", local("podwright-loaded")):                                         "podwright-loaded (enforce)\nforbidden: permission denied",
 	}
 	for pod, want := range pods {
-		k.says(t, pod, want)
+		k.waitContainerLog(t, pod, want)
 	}
 
-	k.status(t, waits, "the status reports the missing profile", func(s v1.PodStatus) bool {
+	k.waitStatus(t, waits, "the status reports the missing profile", func(s v1.PodStatus) bool {
 		if s.Phase != v1.PodPending || len(s.ContainerStatuses) != 1 || s.ContainerStatuses[0].State.Waiting == nil {
 			return false
 		}
 		why := s.ContainerStatuses[0].State.Waiting
 		return why.Reason == "CreateContainerError" && strings.Contains(why.Message, "apparmor profile not found podwright-later")
 	})
-	k.logs(t, "an event reports the missing profile", `apparmor profile not found podwright-later" reason=Failed`)
-	load(t, "podwright-later")
-	k.says(t, waits, "podwright-later (enforce)\nforbidden: permission denied")
-	k.logs(t, "a request without a profile name is rejected",
+	k.waitKubeletLog(t, "an event reports the missing profile", `apparmor profile not found podwright-later" reason=Failed`)
+	loadProfile(t, "podwright-later")
+	k.waitContainerLog(t, waits, "podwright-later (enforce)\nforbidden: permission denied")
+	k.waitKubeletLog(t, "a request without a profile name is rejected",
 		`msg="Cannot enforce AppArmor: invalid empty AppArmor profile name: appArmorProfile.localhostProfile" reason=AppArmor pod=default/unnamed-guest`)
 
 	all := []*v1.Pod{waits, unnamed}
@@ -80,8 +80,8 @@ func TestGuestAppArmor(t *testing.T) {
 	k.remove(t, all...)
 }
 
-// says waits until the log of the pod's container is exactly want.
-func (k *kubelet) says(t *testing.T, pod *v1.Pod, want string) {
+// waitContainerLog waits until the log of the pod's container is exactly want.
+func (k *kubelet) waitContainerLog(t *testing.T, pod *v1.Pod, want string) {
 	t.Helper()
 	until(t, pod.Name+" logs its profile", func() error {
 		c, err := k.container(t, pod)
@@ -92,20 +92,20 @@ func (k *kubelet) says(t *testing.T, pod *v1.Pod, want string) {
 		if err != nil {
 			return err
 		}
-		var said []string
+		var lines []string
 		for line := range strings.Lines(string(text)) {
 			_, line, _ = strings.Cut(line, " stdout F ")
-			said = append(said, strings.TrimSpace(line))
+			lines = append(lines, strings.TrimSpace(line))
 		}
-		if got := strings.Join(said, "\n"); got != want {
+		if got := strings.Join(lines, "\n"); got != want {
 			return fmt.Errorf("log %q, want %q", got, want)
 		}
 		return nil
 	})
 }
 
-// status waits until ok accepts the status of a pod.
-func (k *kubelet) status(t *testing.T, pod *v1.Pod, what string, ok func(v1.PodStatus) bool) {
+// waitStatus waits until ok accepts the status of a pod.
+func (k *kubelet) waitStatus(t *testing.T, pod *v1.Pod, what string, ok func(v1.PodStatus) bool) {
 	t.Helper()
 	until(t, pod.Name+": "+what, func() error {
 		text, err := os.ReadFile(filepath.Join(k.folder, "root", "pods", string(pod.UID), "podwright-status.json"))

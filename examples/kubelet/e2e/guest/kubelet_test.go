@@ -23,18 +23,18 @@ import (
 	"github.com/podwright/podwright/cri/cgroups"
 )
 
-// patience is the timeout of all waits in the slow guest.
-const patience = 3 * time.Minute
+// waitTimeout is the timeout of all waits in the slow guest.
+const waitTimeout = 3 * time.Minute
 
 func until(t *testing.T, what string, done func() error) {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(waitTimeout); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		if err = done(); err == nil {
 			return
 		}
 	}
-	t.Fatalf("%s: not within %v: %v", what, patience, err)
+	t.Fatalf("%s: not within %v: %v", what, waitTimeout, err)
 }
 
 // kubelet is an agent in a separate process, with its runtime.
@@ -163,7 +163,7 @@ func (k *kubelet) read(n cgroups.Name, file string) string {
 	return strings.TrimSpace(string(text))
 }
 
-func (k *kubelet) has(t *testing.T, n cgroups.Name, v cgroups.Values) {
+func (k *kubelet) waitValues(t *testing.T, n cgroups.Name, v cgroups.Values) {
 	t.Helper()
 	until(t, k.tree.Path(n)+" has the expected values", func() error {
 		for file, want := range v.Files(cgroups.V2) {
@@ -190,11 +190,11 @@ func list(cpu, memory string) v1.ResourceList {
 func TestGuestKubelet(t *testing.T) {
 	importImage(t)
 	for _, driver := range []cgroups.Driver{cgroups.Systemd, cgroups.Cgroupfs} {
-		t.Run(string(driver), func(t *testing.T) { wholeLife(t, newKubelet(t, driver)) })
+		t.Run(string(driver), func(t *testing.T) { testLifecycle(t, newKubelet(t, driver)) })
 	}
 }
 
-func wholeLife(t *testing.T, k *kubelet) {
+func testLifecycle(t *testing.T, k *kubelet) {
 	k.start(t)
 	cfg := cgroups.Config{PodPids: 64}
 	pods := map[string]*v1.Pod{
@@ -205,13 +205,13 @@ func wholeLife(t *testing.T, k *kubelet) {
 	ids := map[string]string{}
 	for name, pod := range pods {
 		ids[name] = k.running(t, pod)
-		k.has(t, k.tree.Pod(pod), cgroups.ForPod(cfg, pod))
+		k.waitValues(t, k.tree.Pod(pod), cgroups.ForPod(cfg, pod))
 		inside, err := filepath.Glob(filepath.Join(k.folderOf(k.tree.Pod(pod)), "*"+ids[name]+"*"))
 		require.NoError(t, err)
 		require.Len(t, inside, 1, "the container of %s is in its pod's cgroup", name)
 	}
-	k.has(t, k.tree.Class(v1.PodQOSBurstable), cgroups.Values{Shares: 256})
-	k.has(t, k.tree.Class(v1.PodQOSBestEffort), cgroups.Values{Shares: 2})
+	k.waitValues(t, k.tree.Class(v1.PodQOSBurstable), cgroups.Values{Shares: 256})
+	k.waitValues(t, k.tree.Class(v1.PodQOSBestEffort), cgroups.Values{Shares: 2})
 
 	hog := k.put(t, "hog", "hog", v1.ResourceRequirements{Requests: list("", ""), Limits: list("", "128Mi")})
 	until(t, "the hog is killed", func() error {
@@ -236,12 +236,12 @@ func wholeLife(t *testing.T, k *kubelet) {
 	}
 
 	pods["guaranteed"] = k.put(t, "guaranteed", "pause", v1.ResourceRequirements{Requests: list("", ""), Limits: list("800m", "128Mi")})
-	k.has(t, k.tree.Pod(pods["guaranteed"]), cgroups.ForPod(cfg, pods["guaranteed"]))
+	k.waitValues(t, k.tree.Pod(pods["guaranteed"]), cgroups.ForPod(cfg, pods["guaranteed"]))
 
 	k.kill(t)
 	require.NoError(t, os.Remove(k.manifest("besteffort")))
 	k.start(t)
-	k.gone(t, hog, bomb, pods["besteffort"])
+	k.waitRemoved(t, hog, bomb, pods["besteffort"])
 	for _, name := range []string{"guaranteed", "burstable"} {
 		require.Equal(t, ids[name], k.running(t, pods[name]), "the container was not restarted")
 	}
@@ -262,11 +262,11 @@ func (k *kubelet) remove(t *testing.T, pods ...*v1.Pod) {
 	for _, pod := range pods {
 		require.NoError(t, os.Remove(k.manifest(pod.Name)))
 	}
-	k.gone(t, pods...)
+	k.waitRemoved(t, pods...)
 }
 
-// gone waits until pods have no remains.
-func (k *kubelet) gone(t *testing.T, pods ...*v1.Pod) {
+// waitRemoved waits until pods have no remains.
+func (k *kubelet) waitRemoved(t *testing.T, pods ...*v1.Pod) {
 	t.Helper()
 	until(t, "the pods have no remains", func() error {
 		for _, pod := range pods {

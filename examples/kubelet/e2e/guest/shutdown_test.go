@@ -35,10 +35,10 @@ func TestGuestPowersOff(t *testing.T) {
 	require.Contains(t, string(text), "InhibitDelayMaxSec=60\n")
 
 	do(t, "systemctl", "poweroff")
-	k.logs(t, "the kubelet logs the shutdown", "the node is shutting down")
+	k.waitKubeletLog(t, "the kubelet logs the shutdown", "the node is shutting down")
 	do(t, "systemctl", "mask", "--runtime", "poweroff.target")
 	defer do(t, "systemctl", "unmask", "--runtime", "poweroff.target")
-	k.logs(t, "the shutdown fails, and the kubelet logs its cancellation", "the node shutdown was cancelled")
+	k.waitKubeletLog(t, "the shutdown fails, and the kubelet logs its cancellation", "the node shutdown was cancelled")
 	c, err := k.container(t, pod)
 	require.NoError(t, err)
 	require.Equal(t, runtimeapi.ContainerState_CONTAINER_EXITED, c.State, "logind waited for the container")
@@ -48,7 +48,7 @@ func TestGuestPowersOff(t *testing.T) {
 	k.remove(t, pod, after)
 }
 
-func (k *kubelet) logs(t *testing.T, what, text string) {
+func (k *kubelet) waitKubeletLog(t *testing.T, what, text string) {
 	t.Helper()
 	until(t, what, func() error {
 		log, err := os.ReadFile(k.log())

@@ -9,8 +9,8 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
-// patience exceeds the time limit of containerd's clean-up after an interrupted start.
-const patience = 20 * time.Second
+// startingTimeout exceeds the time limit of containerd's clean-up after an interrupted start.
+const startingTimeout = 20 * time.Second
 
 // Starts detects, from the log of one kubelet, containers that a runtime cannot remove.
 type Starts struct {
@@ -25,9 +25,9 @@ type Starts struct {
 func (s *Starts) Skip(log string) { s.read = len(log) }
 
 // Free restarts the runtime if the new lines of the log show that it cannot remove a container:
-// "cannot delete running task", or "in starting state" for longer than patience. containerd 1.6
-// and 2.2 keep a task whose client died in StartContainer until containerd restarts; no CRI call
-// helps. The kubelet logs the failure and retries; after the restart the retry succeeds.
+// "cannot delete running task", or "in starting state" for longer than startingTimeout. containerd
+// 1.6 and 2.2 keep a task whose client died in StartContainer until containerd restarts; no CRI
+// call helps. The kubelet logs the failure and retries; after the restart the retry succeeds.
 func (s *Starts) Free(t testing.TB, log string, rt tb.Runtime) (restarted bool) {
 	t.Helper()
 	text := log[s.read:]
@@ -37,7 +37,7 @@ func (s *Starts) Free(t testing.TB, log string, rt tb.Runtime) (restarted bool) 
 		if s.starting.IsZero() {
 			s.starting = time.Now()
 		}
-		is = is || time.Since(s.starting) > patience
+		is = is || time.Since(s.starting) > startingTimeout
 	}
 	if !is {
 		return false

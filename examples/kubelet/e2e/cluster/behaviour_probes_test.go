@@ -14,20 +14,20 @@ var probings = []behaviour{
 	{name: "liveness by a command", spec: `{restartPolicy: Always, containers: [{command: [sh, -c, "touch /ok; sleep 3; rm /ok; sleep 1000"], livenessProbe: {exec: {command: [cat, /ok]}, initialDelaySeconds: 1, periodSeconds: 1, failureThreshold: 1}}]}`,
 		fields: map[string]string{".status.containerStatuses[0].restartCount": "[1-9]"},
 		then: func(t *testing.T, n *node, pod string) {
-			n.tells(t, pod, "Unhealthy", "Liveness probe failed: ")
-			n.tells(t, pod, "Killing", "Container c failed liveness probe, will be restarted")
+			n.waitPodEvent(t, pod, "Unhealthy", "Liveness probe failed: ")
+			n.waitPodEvent(t, pod, "Killing", "Container c failed liveness probe, will be restarted")
 		}},
 	{name: "liveness by HTTP", spec: `{restartPolicy: Always, containers: [{image: TESTPROG, args: [http, ":8080"], livenessProbe: {httpGet: {path: /nothing, port: 8080}, periodSeconds: 1, failureThreshold: 2}}]}`,
 		fields: map[string]string{".status.containerStatuses[0].restartCount": "[1-9]"},
 		then: func(t *testing.T, n *node, pod string) {
-			n.tells(t, pod, "Unhealthy", "Liveness probe failed: .*404")
+			n.waitPodEvent(t, pod, "Unhealthy", "Liveness probe failed: .*404")
 		}},
 	{name: "alive by HTTP, TCP, gRPC", phase: v1.PodRunning,
 		spec: `{containers: [{name: a, image: TESTPROG, args: [http, ":8080"], ports: [{name: web, containerPort: 8080}], livenessProbe: {httpGet: {path: /healthz, port: web}, periodSeconds: 1, timeoutSeconds: 10}},
 			{name: b, image: TESTPROG, args: [http, ":8081"], livenessProbe: {tcpSocket: {port: 8081}, periodSeconds: 1, timeoutSeconds: 10}}, {name: c, image: TESTPROG, args: [http, ":8082"], livenessProbe: {grpc: {port: 8082}, periodSeconds: 1, timeoutSeconds: 10}},
 			{name: d, image: TESTPROG, args: [https, ":8083"], livenessProbe: {httpGet: {path: /healthz, port: 8083, scheme: HTTPS}, periodSeconds: 1, timeoutSeconds: 10}}]}`,
 		then: func(t *testing.T, n *node, pod string) {
-			n.stays(t, pod, 3*time.Second, ".status.containerStatuses[*].restartCount", "0 0 0 0")
+			n.requireFieldStays(t, pod, 3*time.Second, ".status.containerStatuses[*].restartCount", "0 0 0 0")
 		}},
 	{name: "dead by TCP", spec: `{restartPolicy: Always, containers: [{image: TESTPROG, livenessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1, failureThreshold: 1, initialDelaySeconds: 1}}]}`,
 		fields: map[string]string{".status.containerStatuses[0].restartCount": "[1-9]"}},
@@ -36,13 +36,13 @@ var probings = []behaviour{
 	{name: "not ready, and not restarted", spec: `{restartPolicy: Always, containers: [{image: TESTPROG, readinessProbe: {exec: {command: [/testprog, exists, /none]}, periodSeconds: 1}}]}`,
 		fields: map[string]string{".status.phase": "Running", `.status.conditions[?(@.type=="ContainersReady")].reason`: "ContainersNotReady", ".status.containerStatuses[0].ready": "false", ".status.containerStatuses[0].started": "true"},
 		then: func(t *testing.T, n *node, pod string) {
-			n.tells(t, pod, "Unhealthy", "Readiness probe failed: ")
-			n.stays(t, pod, 2*time.Second, ".status.containerStatuses[0].restartCount", "0")
+			n.waitPodEvent(t, pod, "Unhealthy", "Readiness probe failed: ")
+			n.requireFieldStays(t, pod, 2*time.Second, ".status.containerStatuses[0].restartCount", "0")
 		}},
 	{name: "ready after a delay, then unready", spec: `{restartPolicy: Always, volumes: [{name: v, emptyDir: {}}], containers: [{command: [sh, -c, "sleep 2; touch /ok; sleep 1000"], readinessProbe: {exec: {command: [cat, /ok]}, periodSeconds: 1, failureThreshold: 1}}]}`,
 		phase: v1.PodRunning, then: func(t *testing.T, n *node, pod string) {
 			n.exec(t, pod+"/c", "rm", "/ok")
-			n.becomes(t, "pod", pod, `{.status.conditions[?(@.type=="Ready")].status}`, "False")
+			n.waitField(t, "pod", pod, `{.status.conditions[?(@.type=="Ready")].status}`, "False")
 		}},
 	{name: "startup before the other probes", phase: v1.PodRunning,
 		spec: `{restartPolicy: Always, containers: [{command: [sh, -c, "sleep 4; touch /ok; sleep 1000"], startupProbe: {exec: {command: [cat, /ok]}, periodSeconds: 1, failureThreshold: 60},
@@ -51,7 +51,7 @@ var probings = []behaviour{
 	{name: "startup fails", spec: `{restartPolicy: Always, containers: [{image: TESTPROG, startupProbe: {exec: {command: [/testprog, exists, /none]}, periodSeconds: 1, failureThreshold: 2}}]}`,
 		fields: map[string]string{".status.containerStatuses[0].restartCount": "[1-9]", ".status.containerStatuses[0].started": "false"},
 		then: func(t *testing.T, n *node, pod string) {
-			n.tells(t, pod, "Killing", "Container c failed startup probe, will be restarted")
+			n.waitPodEvent(t, pod, "Killing", "Container c failed startup probe, will be restarted")
 		}},
 	{name: "probe exceeds its timeout", spec: `{restartPolicy: Always, containers: [{command: [sh, -c, sleep 1000], livenessProbe: {exec: {command: [sleep, "10"]}, timeoutSeconds: 1, periodSeconds: 1, failureThreshold: 1}}]}`,
 		fields: map[string]string{".status.containerStatuses[0].restartCount": "[1-9]"}},
@@ -71,14 +71,14 @@ var hooks = []behaviour{
 	{name: "failure after the start", spec: `{restartPolicy: Always, containers: [{image: TESTPROG, lifecycle: {postStart: {exec: {command: [/testprog, exit, "3"]}}}}]}`,
 		fields: map[string]string{".status.containerStatuses[0].restartCount": "[1-9]"},
 		then: func(t *testing.T, n *node, pod string) {
-			n.tells(t, pod, "FailedPostStartHook", "PostStartHook failed")
+			n.waitPodEvent(t, pod, "FailedPostStartHook", "PostStartHook failed")
 		}},
 	{name: "before the end", phase: v1.PodRunning,
 		spec: `{terminationGracePeriodSeconds: 30, volumes: [{name: v, hostPath: {path: HOSTDIR/hook, type: DirectoryOrCreate}}], containers: [{image: BUSYBOX, command: [sh, -c, "trap 'echo term >> /v/x; exit 0' TERM; while :; do sleep 0.1; done"], volumeMounts: [{name: v, mountPath: /v}],
 			lifecycle: {preStop: {exec: {command: [sh, -c, "echo before >> /v/x; sleep 1; echo after >> /v/x"]}}}}]}`,
 		then: func(t *testing.T, n *node, pod string) {
 			n.do(t, "delete", "pod", pod, "--wait=false")
-			n.gone(t, "pod", pod)
+			n.waitDeleted(t, "pod", pod)
 			text, err := os.ReadFile(n.dir + "/hook/x")
 			require.NoError(t, err)
 			require.Equal(t, "before\nafter\nterm\n", string(text))
@@ -87,7 +87,7 @@ var hooks = []behaviour{
 		spec: `{terminationGracePeriodSeconds: 2, containers: [{image: TESTPROG, lifecycle: {preStop: {exec: {command: [/testprog, ignore]}}}}]}`,
 		then: func(t *testing.T, n *node, pod string) {
 			n.do(t, "delete", "pod", pod, "--wait=false")
-			n.gone(t, "pod", pod)
+			n.waitDeleted(t, "pod", pod)
 		}},
 }
 
@@ -117,9 +117,9 @@ var statuses = []behaviour{
 	{name: "user of a container", phase: v1.PodRunning, spec: `{securityContext: {runAsUser: 1000, runAsGroup: 1001, supplementalGroups: [5]}, containers: [{image: TESTPROG}]}`},
 	{name: "events of a start", phase: v1.PodRunning, spec: `{containers: [{image: TESTPROG}]}`,
 		then: func(t *testing.T, n *node, pod string) {
-			n.tells(t, pod, "Pulled", `(?i)image ".*testprog:v1" (is )?already present on (the )?machine`)
-			n.tells(t, pod, "Created", "(?i)^(Created container:? c|Container created)$")
-			n.tells(t, pod, "Started", "(?i)^(Started container:? c|Container started)$")
+			n.waitPodEvent(t, pod, "Pulled", `(?i)image ".*testprog:v1" (is )?already present on (the )?machine`)
+			n.waitPodEvent(t, pod, "Created", "(?i)^(Created container:? c|Container created)$")
+			n.waitPodEvent(t, pod, "Started", "(?i)^(Started container:? c|Container started)$")
 		}},
 }
 
@@ -128,6 +128,6 @@ var changes = []behaviour{
 	{name: "shorter deadline", phase: v1.PodRunning, spec: `{activeDeadlineSeconds: 1000, containers: [{image: TESTPROG}]}`,
 		then: func(t *testing.T, n *node, pod string) {
 			n.do(t, "patch", "pod", pod, "-p", `{"spec":{"activeDeadlineSeconds":1}}`)
-			n.becomes(t, "pod", pod, "{.status.reason}", "DeadlineExceeded")
+			n.waitField(t, "pod", pod, "{.status.reason}", "DeadlineExceeded")
 		}},
 }

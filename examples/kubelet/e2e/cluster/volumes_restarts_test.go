@@ -37,7 +37,7 @@ func testRestarts(t *testing.T, s *storage) {
 	mounted := func() []string { return s.mounts(t, "pvc-"+handle, fmt.Sprintf("%x", sha256.Sum256([]byte(handle)))) }
 	ids, mounts, begun := s.ids(t), mounted(), len(s.driver.Log())
 	require.Len(t, mounts, 2, "one mount each for staging and publishing")
-	unharmed := func() {
+	requireUndisturbed := func() {
 		t.Helper()
 		now := s.ids(t)
 		for name, id := range ids {
@@ -50,11 +50,11 @@ func testRestarts(t *testing.T, s *storage) {
 		require.Equal(t, "of stays\n", s.exec(t, "stays/c", "cat", "/v/f"))
 	}
 
-	s.apply(t, claim("hangs", "ReadWriteOnce", now)+claiming("hangs"))
+	s.apply(t, claim("hangs", "ReadWriteOnce", immediate)+claimPod("hangs"))
 	hung := s.handle(t, "hangs")
-	var mended atomic.Bool
+	var repaired atomic.Bool
 	s.setFault(func(ctx context.Context, method, about string) error {
-		if method == "NodePublishVolume" && about == hung && !mended.Load() {
+		if method == "NodePublishVolume" && about == hung && !repaired.Load() {
 			<-ctx.Done()
 			return ctx.Err()
 		}
@@ -68,7 +68,7 @@ func testRestarts(t *testing.T, s *storage) {
 		}
 		return n
 	}
-	hangs := func(n int) {
+	waitHangs := func(n int) {
 		t.Helper()
 		s.until(t, fmt.Sprintf("mount %d hangs", n), func() error {
 			if got := tries(); got < n {
@@ -77,35 +77,35 @@ func testRestarts(t *testing.T, s *storage) {
 			return nil
 		})
 	}
-	hangs(1)
+	waitHangs(1)
 	s.kill(t)
 	s.start(t)
-	hangs(2)
-	unharmed()
+	waitHangs(2)
+	requireUndisturbed()
 
 	s.driver.Stop()
-	s.fits(t, "csinode", s.name, "{.spec.drivers[*].name}", func(names string) bool { return !strings.Contains(names, s.driver.Name) })
-	unharmed()
-	s.says(t, "Pod", "hangs", "FailedMount", s.driver.Name)
+	s.waitMatch(t, "csinode", s.name, "{.spec.drivers[*].name}", func(names string) bool { return !strings.Contains(names, s.driver.Name) })
+	requireUndisturbed()
+	s.waitEventText(t, "Pod", "hangs", "FailedMount", s.driver.Name)
 	require.NoError(t, s.driver.Start())
-	hangs(3)
+	waitHangs(3)
 
 	s.proxy.setDown(true)
 	s.kill(t)
 	s.start(t)
 	time.Sleep(5 * time.Second)
-	unharmed()
+	requireUndisturbed()
 	s.proxy.setDown(false)
-	mended.Store(true)
+	repaired.Store(true)
 	s.ready(t, "hangs")
-	unharmed()
+	requireUndisturbed()
 
 	s.kill(t)
 	s.do(t, "delete", "pod", "hangs", "--force", "--grace-period=0")
 	s.start(t)
 	s.until(t, "its volume is unmounted and detached", func() error {
-		return s.after(begun, hung, "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume", "ControllerUnpublishVolume")
+		return s.callsAfter(begun, hung, "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume", "ControllerUnpublishVolume")
 	})
 	require.False(t, slices.ContainsFunc(s.driver.Log(), func(l string) bool { return l == "begin NodeUnpublishVolume "+handle }))
-	unharmed()
+	requireUndisturbed()
 }

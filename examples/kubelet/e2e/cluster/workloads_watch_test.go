@@ -15,14 +15,14 @@ import (
 )
 
 // kubectl get -w shows each phase, condition and state of a pod in order and only once.
-func watched(t *testing.T, n *node) {
+func watchedPod(t *testing.T, n *node) {
 	n.apply(t, podOf("watched, labels: {app: watched}", `
   restartPolicy: Never
   schedulingGates: [{name: example.com/wait}]
   nodeSelector: {kubernetes.io/hostname: NODE}
   initContainers: [{name: i, image: BUSYBOX, command: [sleep, "1"]}]
   containers: [{name: c, image: TESTPROG, args: [exit, "0", 10s]}]`))
-	asked, deleted := false, false
+	ungated, deleted := false, false
 	var phases, scheduled, ready, inits, containers []string
 	n.watch(t, "watched", func(pod *v1.Pod) {
 		phases = append(phases, string(pod.Status.Phase))
@@ -30,8 +30,8 @@ func watched(t *testing.T, n *node) {
 		ready = append(ready, condition(pod, v1.PodReady))
 		inits = append(inits, stateOf(pod.Status.InitContainerStatuses))
 		containers = append(containers, stateOf(pod.Status.ContainerStatuses))
-		if !asked {
-			asked = true
+		if !ungated {
+			ungated = true
 			n.do(t, "patch", "pod", "watched", "--type=json", "-p", `[{"op":"remove","path":"/spec/schedulingGates"}]`)
 		}
 		if !deleted && pod.Status.Phase == v1.PodSucceeded {
@@ -70,15 +70,15 @@ func stateOf(statuses []v1.ContainerStatus) string {
 	return "waiting"
 }
 
-// watch calls tell for each version of the pod with a label app that kubectl get -w shows, until
+// watch calls observe for each version of the pod with a label app that kubectl get -w shows, until
 // its deletion.
-func (n *node) watch(t *testing.T, app string, tell func(*v1.Pod)) {
+func (n *node) watch(t *testing.T, app string, observe func(*v1.Pod)) {
 	t.Helper()
 	cmd := n.command("get", "pods", "-l", "app="+app, "-w", "--output-watch-events", "-o", "json")
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	end := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	end := time.AfterFunc(waitTimeout, func() { _ = cmd.Process.Kill() })
 	defer func() {
 		end.Stop()
 		_ = cmd.Process.Kill()
@@ -93,17 +93,17 @@ func (n *node) watch(t *testing.T, app string, tell func(*v1.Pod)) {
 		if event.Type == "DELETED" {
 			return
 		}
-		tell(&event.Object)
+		observe(&event.Object)
 	}
 }
 
 // kubectl describe shows the right events of pods that run, that cannot run, and that end.
-func events(t *testing.T, n *node) {
+func podEvents(t *testing.T, n *node) {
 	volumes := filepath.Join(n.dir, "events")
 	require.NoError(t, os.Mkdir(volumes, 0o755))
 	require.NoError(t, os.Symlink("/etc", filepath.Join(volumes, "out")))
 	const mounts = `{name: c, image: TESTPROG, volumeMounts: [{name: v, mountPath: /v}]}`
-	all := []struct{ name, container, volume, told, state string }{
+	all := []struct{ name, container, volume, events, state string }{
 		{"fine", mounts, "emptyDir: {}", "Pulled Created Started", ""},
 		{"no-image", `{name: c, image: "` + n.images.Registry + `/no/such:v1"}`, "emptyDir: {}", "Pulling Failed Failed BackOff Failed", "Pending ImagePullBackOff"},
 		{"crashes", `{name: c, image: TESTPROG, args: [exit, "3"]}`, "emptyDir: {}", "Pulled Created Started BackOff", ""},
@@ -132,23 +132,23 @@ func events(t *testing.T, n *node) {
     `+pod.volume))
 	}
 	for _, pod := range all {
-		n.told(t, pod.name, strings.Fields(pod.told)...)
+		n.waitEvents(t, pod.name, strings.Fields(pod.events)...)
 	}
 	for _, pod := range all {
 		if pod.state != "" {
-			n.becomes(t, "pod", pod.name, "{.status.phase} {.status.reason}{.status.containerStatuses[0].state.waiting.reason}", pod.state)
+			n.waitField(t, "pod", pod.name, "{.status.phase} {.status.reason}{.status.containerStatuses[0].state.waiting.reason}", pod.state)
 		}
 	}
-	n.becomes(t, "pod", "crashes", "{.status.phase} {.status.containerStatuses[0].lastState.terminated.exitCode}", "Running 3")
+	n.waitField(t, "pod", "crashes", "{.status.phase} {.status.containerStatuses[0].lastState.terminated.exitCode}", "Running 3")
 	require.Contains(t, n.do(t, "describe", "pod", "no-image"), "back-off pulling image")
 	require.Regexp(t, `(?i)FailedMount.*configmap.*missing.*not found`, n.do(t, "describe", "pod", "no-config-map"))
 
 	n.do(t, "delete", "pod", "fine")
-	n.told(t, "fine", "Pulled", "Created", "Started", "Killing")
+	n.waitEvents(t, "fine", "Pulled", "Created", "Started", "Killing")
 }
 
-// told waits until the events about a pod have exactly these reasons, in this order.
-func (n *node) told(t *testing.T, pod string, reasons ...string) {
+// waitEvents waits until the events about a pod have exactly these reasons, in this order.
+func (n *node) waitEvents(t *testing.T, pod string, reasons ...string) {
 	t.Helper()
 	n.until(t, "events of "+pod, func() error { return same(fmt.Sprint(reasons), fmt.Sprint(n.reasons(t, pod))) })
 }
@@ -196,10 +196,10 @@ func deletions(t *testing.T, n *node) {
 	n.do(t, "delete", "pod", "none", "--grace-period=0", "--wait=false")
 	n.do(t, "delete", "pod", "forced", "--grace-period=0", "--force")
 	require.Empty(t, n.get(t, "pod", "forced", "{.metadata.name}"), "the API object is deleted at once")
-	n.gone(t, "pod", "none")
-	n.gone(t, "pod", "short")
+	n.waitDeleted(t, "pod", "none")
+	n.waitDeleted(t, "pod", "short")
 	require.GreaterOrEqual(t, time.Since(begun), 2*time.Second, "the grace period is kept")
-	n.gone(t, "pod", "long")
+	n.waitDeleted(t, "pod", "long")
 	require.FileExists(t, ended, "the program finished within its grace period")
 	require.NotEmpty(t, n.ids(t)["shortened/c"])
 	n.do(t, "delete", "pod", "shortened", "--grace-period=1")
