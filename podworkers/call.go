@@ -88,14 +88,14 @@ func (w *Workers) dropContext(uid types.UID, cause error) {
 func (w *Workers) work(r *runningCall) {
 	res := result{callError: classify(errGoexit)}
 	defer func() {
-		w.tellCall(r, res.err)
+		w.reportCall(r, res.err)
 		w.conclude(r, res)
 	}()
 	res = w.invoke(r)
 }
 
-// tellCall calls Config.OnCall after a call, before the pod's next one begins.
-func (w *Workers) tellCall(r *runningCall, err error) {
+// reportCall calls Config.OnCall after a call, before the pod's next one begins.
+func (w *Workers) reportCall(r *runningCall, err error) {
 	if w.cfg.OnCall == nil {
 		return
 	}

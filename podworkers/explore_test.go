@@ -27,14 +27,14 @@ func TestScripts(t *testing.T) {
 	podworkerstest.RunScripts(t, "testdata/*.txt", podworkerstest.ScriptOptions{Rewrite: *rewrite})
 }
 
-// worlds returns the worlds to explore: with and without pods that share a full name.
-func worlds() []*world {
-	return []*world{
-		newWorld("one API pod", false, false, "a"),
-		newWorld("one API pod, few inputs", false, true, "a"),
-		newWorld("two API pods", false, false, "a", "b"),
-		newWorld("two static pods of one name", true, false, "a", "b"),
-		newWorld("two static pods of one name, few inputs", true, true, "a", "b"),
+// scenarios returns the scenarios to explore: with and without pods that share a full name.
+func scenarios() []*scenario {
+	return []*scenario{
+		newScenario("one API pod", false, false, "a"),
+		newScenario("one API pod, few inputs", false, true, "a"),
+		newScenario("two API pods", false, false, "a", "b"),
+		newScenario("two static pods of one name", true, false, "a", "b"),
+		newScenario("two static pods of one name, few inputs", true, true, "a", "b"),
 	}
 }
 
@@ -43,7 +43,7 @@ func worlds() []*world {
 // The recorder of the scripts tests INV-20. A failure prints its shortest script.
 func TestExplore(t *testing.T) {
 	var explorers []*explorer
-	for _, w := range worlds() {
+	for _, w := range scenarios() {
 		explorers = append(explorers, &explorer{w: w, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, frontier: []path{w.begin()}})
 	}
 	limit := *exploreFor
@@ -72,9 +72,9 @@ func TestExplore(t *testing.T) {
 	}
 }
 
-// explorer visits all states of a world, in order of the number of inputs.
+// explorer visits all states of a scenario, in order of the number of inputs.
 type explorer struct {
-	w        *world
+	w        *scenario
 	depth    int
 	seed     maphash.Seed
 	seen     map[uint64]struct{}
@@ -152,7 +152,7 @@ func TestScriptsReplayPaths(t *testing.T) {
 	for seed := range n {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(uint64(seed), 0))
-			w := worlds()[seed%len(worlds())]
+			w := scenarios()[seed%len(scenarios())]
 			k := newWalk()
 			var p path
 			var trace podworkerstest.Trace
@@ -176,7 +176,7 @@ func TestScriptsReplayPaths(t *testing.T) {
 func FuzzScript(f *testing.F) {
 	f.Add([]byte{0, 0, 8, 20, 3, 3})
 	f.Add([]byte{2, 0, 8, 20, 12, 21, 33, 4, 1, 5})
-	all := worlds()
+	all := scenarios()
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) == 0 || len(data) > 2048 {
 			t.Skip()

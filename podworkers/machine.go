@@ -28,8 +28,8 @@ import (
 //	open, and a name has no holder  =>  no pod waits for it
 type machine struct {
 	policy retryPolicy
-	// asks is true if the shell can request the newest update of a due pod (Config.OnDue).
-	asks bool
+	// hasOnDue is true if the shell can request the newest update of a due pod (Config.OnDue).
+	hasOnDue bool
 	// isOpen is true between open and shut: calls may start.
 	isOpen bool
 	isShut bool
@@ -54,7 +54,7 @@ type effects struct {
 	release []types.UID // contexts to drop
 	done    []chan<- struct{}
 	start   []call
-	ask     []types.UID
+	onDue   []types.UID
 }
 
 type cancellation struct {
@@ -117,8 +117,8 @@ type record struct {
 	place       run.Place // in machine.due
 }
 
-func newMachine(policy retryPolicy, asks bool) *machine {
-	return &machine{policy: policy, asks: asks, records: map[types.UID]*record{}, names: nameSlots{}, due: newDueQueue()}
+func newMachine(policy retryPolicy, hasOnDue bool) *machine {
+	return &machine{policy: policy, hasOnDue: hasOnDue, records: map[types.UID]*record{}, names: nameSlots{}, due: newDueQueue()}
 }
 
 // take returns and clears the effects.
@@ -161,7 +161,7 @@ func (m *machine) update(u Update, stopped bool, now time.Time) {
 	switch {
 	case u.Type == UpdateCreate && r.state >= StateTerminationRequested:
 		r.restart = true
-	case r.runtimeOnly() && !asksForEnd(u):
+	case r.runtimeOnly() && !requestsTermination(u):
 		// The pod is desired again, but its UID is still being stopped as an orphan. The syncer
 		// does not get the spec now, since the pod's status must not become final.
 		r.restart = true
@@ -190,7 +190,7 @@ func (m *machine) accept(r *record, u Update, stopped bool, now time.Time) {
 	}
 	m.put(r, next)
 	switch {
-	case r.state < StateTerminationRequested && asksForEnd(u):
+	case r.state < StateTerminationRequested && requestsTermination(u):
 		m.requestTermination(r, override(u), now)
 	case r.state == StateTerminationRequested || r.state == StateTerminating:
 		m.recomputeGrace(r, next.pod, override(u), now)
@@ -299,9 +299,9 @@ func (u Update) uid() types.UID {
 	return u.RuntimePod.UID
 }
 
-// asksForEnd reports whether an update requests the pod's termination. An update without a pod
+// requestsTermination reports whether an update requests the pod's termination. An update without a pod
 // is a kill.
-func asksForEnd(u Update) bool {
+func requestsTermination(u Update) bool {
 	return u.Type == UpdateKill || u.Pod.DeletionTimestamp != nil || podfacts.IsTerminalPhase(u.Pod.Status.Phase)
 }
 

@@ -36,7 +36,7 @@ func (m *machine) begin(r *record, now time.Time) {
 		r.active, r.pending, r.hasPending = r.pending, spec{}, false
 	}
 	if r.static {
-		m.names.hold(r.fullName(), r.uid)
+		m.names.occupy(r.fullName(), r.uid)
 	}
 	m.due.remove(r)
 	c := call{uid: r.uid, gen: r.gen, work: Work{
@@ -181,9 +181,9 @@ func (m *machine) closeDone(r *record) {
 // one.
 func (m *machine) tick(now time.Time) {
 	for r, ok := m.due.First(); ok && !r.due.After(now); r, ok = m.due.First() {
-		if m.asks && !r.undesired && r.hasConfig {
+		if m.hasOnDue && !r.undesired && r.hasConfig {
 			// Due again, in case no update arrives.
-			m.out.ask = append(m.out.ask, r.uid)
+			m.out.onDue = append(m.out.onDue, r.uid)
 			m.due.set(r, now.Add(m.policy.after(callError{}, now)))
 			continue
 		}

@@ -27,8 +27,8 @@ func (n nameSlots) enqueue(name string, uid types.UID) {
 	s.waiting = append(s.waiting, uid)
 }
 
-// hold makes the pod a holder, whether or not it waited.
-func (n nameSlots) hold(name string, uid types.UID) {
+// occupy makes the pod a holder, whether or not it waited.
+func (n nameSlots) occupy(name string, uid types.UID) {
 	s := n.slot(name)
 	s.waiting = without(s.waiting, uid)
 	if !slices.Contains(s.holders, uid) {

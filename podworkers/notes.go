@@ -12,31 +12,31 @@ type note struct {
 	move Transition
 }
 
-// tellOwner calls the owner's callbacks in order until stop is closed, and then delivers the
+// deliverNotes calls the owner's callbacks in order until stop is closed, and then delivers the
 // notes that remain.
-func (w *Workers) tellOwner(stop <-chan struct{}) {
+func (w *Workers) deliverNotes(stop <-chan struct{}) {
 	for {
 		select {
 		case <-w.notify:
-			w.tellAll()
+			w.deliverAll()
 		case <-stop:
-			w.tellAll()
+			w.deliverAll()
 			return
 		}
 	}
 }
 
-func (w *Workers) tellAll() {
+func (w *Workers) deliverAll() {
 	w.mu.Lock()
 	notes := w.notes
 	w.notes = nil
 	w.mu.Unlock()
 	for _, n := range notes {
-		w.tell(n)
+		w.deliver(n)
 	}
 }
 
-func (w *Workers) tell(n note) {
+func (w *Workers) deliver(n note) {
 	var err error
 	if n.due != "" {
 		err = run.Guard("Config.OnDue", func() error { w.cfg.OnDue(n.due); return nil })

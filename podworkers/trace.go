@@ -69,22 +69,22 @@ func (w *Workers) trace(e TraceEvent) {
 	}
 }
 
-// trace passes the decisions made at now to tell.
-func (out *effects) trace(now time.Time, tell func(TraceEvent)) {
+// trace passes the decisions made at now to onTrace.
+func (out *effects) trace(now time.Time, onTrace func(TraceEvent)) {
 	for _, m := range out.moves {
-		tell(TraceEvent{At: now, Kind: TraceState, UID: m.UID, From: m.From, To: m.To})
+		onTrace(TraceEvent{At: now, Kind: TraceState, UID: m.UID, From: m.From, To: m.To})
 	}
 	for _, c := range out.cancel {
-		tell(TraceEvent{At: now, Kind: TraceCancel, UID: c.uid, Err: c.cause})
+		onTrace(TraceEvent{At: now, Kind: TraceCancel, UID: c.uid, Err: c.cause})
 	}
 	for _, done := range out.done {
-		tell(TraceEvent{At: now, Kind: TraceDone, Done: done})
+		onTrace(TraceEvent{At: now, Kind: TraceDone, Done: done})
 	}
 	for _, c := range out.start {
-		tell(TraceEvent{At: now, Kind: TraceStart, UID: c.uid, Call: c.kind, Work: c.work})
+		onTrace(TraceEvent{At: now, Kind: TraceStart, UID: c.uid, Call: c.kind, Work: c.work})
 	}
-	for _, uid := range out.ask {
-		tell(TraceEvent{At: now, Kind: TraceAsk, UID: uid})
+	for _, uid := range out.onDue {
+		onTrace(TraceEvent{At: now, Kind: TraceAsk, UID: uid})
 	}
 }
 

@@ -193,7 +193,7 @@ func (w *Workers) Run(ctx context.Context) error {
 	}
 	var callbacks run.Group
 	stopNotes := make(chan struct{})
-	callbacks.Go("a callback of Config", func() { w.tellOwner(stopNotes) })
+	callbacks.Go("a callback of Config", func() { w.deliverNotes(stopNotes) })
 
 	w.timerLoop(ctx)
 
@@ -300,7 +300,7 @@ func (w *Workers) apply(now time.Time) {
 	for _, c := range out.start {
 		w.start(c)
 	}
-	for _, uid := range out.ask {
+	for _, uid := range out.onDue {
 		w.notes = append(w.notes, note{due: uid})
 	}
 	if w.cfg.OnTransition != nil {

@@ -25,18 +25,18 @@ type Checker struct {
 	// standIns has the pods whose running call is scripted, which has no CancelLimit.
 	standIns map[types.UID]bool
 
-	rules   *rules
-	pods    map[types.UID]*life
-	ends    map[types.UID]time.Time // of the last call, also of forgotten pods
-	done    map[chan<- struct{}]waiter
-	owed    map[types.UID]int // number of open done channels
-	names   map[string]*name
-	open    bool // between start and end of Run
-	known   bool // SyncKnownPods was called
-	input   podworkers.TraceKind
-	inputAt time.Time
-	touched []types.UID // by the last input and its decisions
-	broken  []Violation
+	rules    *rules
+	pods     map[types.UID]*life
+	ends     map[types.UID]time.Time // of the last call, also of forgotten pods
+	done     map[chan<- struct{}]waiter
+	openDone map[types.UID]int // number of open done channels
+	names    map[string]*name
+	open     bool // between start and end of Run
+	known    bool // SyncKnownPods was called
+	input    podworkers.TraceKind
+	inputAt  time.Time
+	touched  []types.UID // by the last input and its decisions
+	broken   []Violation
 }
 
 // life is the state of one UID from its first update until it is forgotten.
@@ -46,11 +46,11 @@ type life struct {
 	acted  *v1.Pod // of the last call
 	static string  // full name, empty: not static
 
-	ending, observed, orphaned         bool
-	deleted, evicted, restart          bool
-	terminating, terminated, begun     bool // such a call has begun
-	stopped, cleaned, gone, mustForget bool // results of the last calls and inputs
-	todo                               bool // a call is due
+	ending, observed, orphaned            bool
+	deleted, evicted, restart             bool
+	terminating, terminated, begun        bool // such a call has begun
+	stopped, cleaned, removed, mustForget bool // results of the last calls and inputs
+	callDue                               bool // a call is due
 
 	running     podworkers.Call
 	cancelledAt time.Time // of the running call
@@ -78,7 +78,7 @@ func NewChecker() *Checker {
 	return &Checker{
 		rules: newRules(), standIns: map[types.UID]bool{},
 		pods: map[types.UID]*life{}, ends: map[types.UID]time.Time{},
-		done: map[chan<- struct{}]waiter{}, owed: map[types.UID]int{}, names: map[string]*name{},
+		done: map[chan<- struct{}]waiter{}, openDone: map[types.UID]int{}, names: map[string]*name{},
 	}
 }
 
@@ -162,7 +162,7 @@ func (c *Checker) Clone() *Checker {
 		n.pods[uid] = &copied
 	}
 	n.ends = maps.Clone(c.ends)
-	n.done, n.owed = maps.Clone(c.done), maps.Clone(c.owed)
+	n.done, n.openDone = maps.Clone(c.done), maps.Clone(c.openDone)
 	n.names = make(map[string]*name, len(c.names))
 	for full, s := range c.names {
 		n.names[full] = &name{line: slices.Clone(s.line), holders: slices.Clone(s.holders)}
@@ -186,7 +186,7 @@ func (c *Checker) String() string {
 		}
 		for _, flag := range []bool{
 			l.ending, l.observed, l.orphaned, l.deleted, l.evicted, l.restart, l.terminating, l.terminated, l.begun, l.stopped,
-			l.cleaned, l.gone, l.mustForget, l.todo, !l.cancelledAt.IsZero(), !l.failedAt.IsZero(), l.status != nil, c.waiting(uid),
+			l.cleaned, l.removed, l.mustForget, l.callDue, !l.cancelledAt.IsZero(), !l.failedAt.IsZero(), l.status != nil, c.waiting(uid),
 		} {
 			b.WriteByte("-x"[btoi(flag)])
 		}
@@ -199,7 +199,7 @@ func (c *Checker) String() string {
 }
 
 // waiting reports whether a done channel of the pod is open.
-func (c *Checker) waiting(uid types.UID) bool { return c.owed[uid] > 0 }
+func (c *Checker) waiting(uid types.UID) bool { return c.openDone[uid] > 0 }
 
 func rev(pod *v1.Pod) string {
 	if pod == nil {

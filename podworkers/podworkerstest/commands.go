@@ -250,8 +250,8 @@ func (p *player) update(verb, uid string, attributes []string) (podworkers.Updat
 
 // on parses a script of calls: "on a SyncPod: error, 5s ok". The pod may be *.
 func (p *player) on(rest string) error {
-	whose, list, ok := strings.Cut(rest, ":")
-	words := strings.Fields(whose)
+	uidOf, list, ok := strings.Cut(rest, ":")
+	words := strings.Fields(uidOf)
 	if !ok || len(words) != 2 {
 		return errors.New("invalid syntax; example: on a SyncPod: error, 5s ok")
 	}

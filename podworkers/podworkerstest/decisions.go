@@ -17,7 +17,7 @@ func (c *Checker) moved(e podworkers.TraceEvent) {
 	l.state = e.To
 	switch e.To {
 	case podworkers.StateFinished:
-		l.todo = false
+		l.callDue = false
 		c.vacate(e.UID, l)
 	case podworkers.StateUnknown:
 		c.vacate(e.UID, l)
@@ -46,7 +46,7 @@ func (c *Checker) closed(e podworkers.TraceEvent) {
 		return
 	}
 	c.done[e.Done] = waiter{uid: w.uid, closed: true}
-	c.owed[w.uid]--
+	c.openDone[w.uid]--
 	if l := c.pods[w.uid]; l != nil && (l.state == podworkers.StateTerminationRequested || l.state == podworkers.StateTerminating) {
 		c.report(Violation{Rule: "INV-14", UID: w.uid, At: e.At, What: "its done channel is closed before it has stopped"})
 	}
@@ -59,7 +59,7 @@ func (c *Checker) started(e podworkers.TraceEvent) {
 		return
 	}
 	c.judge(c.rules.start, l, &e)
-	l.todo, l.begun, l.running, l.acted = false, true, e.Call, e.Work.Pod
+	l.callDue, l.begun, l.running, l.acted = false, true, e.Call, e.Work.Pod
 	l.cancelledAt = time.Time{}
 	switch e.Call {
 	case podworkers.CallSyncTerminatingPod:

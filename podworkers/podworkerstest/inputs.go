@@ -24,7 +24,7 @@ func (c *Checker) updated(e podworkers.TraceEvent) {
 	if u.Kill != nil && u.Kill.Done != nil {
 		c.await(e.UID, u.Kill.Done)
 	}
-	toEnd := u.Pod == nil || asksForEnd(u)
+	toEnd := u.Pod == nil || requestsTermination(u)
 	switch {
 	case !isNew && u.Type == podworkers.UpdateCreate && l.leaving(),
 		!isNew && l.spec == nil && u.Pod != nil && !toEnd: // the orphan must be stopped first
@@ -45,7 +45,7 @@ func (c *Checker) accepted(uid types.UID, l *life, e podworkers.TraceEvent, isNe
 	if l.state == podworkers.StateFinished {
 		return
 	}
-	l.todo = true
+	l.callDue = true
 	if u.Pod == nil {
 		l.observed = true
 	} else {
@@ -56,7 +56,7 @@ func (c *Checker) accepted(uid types.UID, l *life, e podworkers.TraceEvent, isNe
 		c.leaveLine(uid, l)
 		return
 	}
-	if u.Pod == nil || asksForEnd(u) {
+	if u.Pod == nil || requestsTermination(u) {
 		c.endRequested(uid, l)
 	}
 	if l.leaving() && !l.stopped {
@@ -83,7 +83,7 @@ func (c *Checker) learn(uid types.UID, l *life, pod *v1.Pod, isNew bool) {
 func (c *Checker) await(uid types.UID, done chan<- struct{}) {
 	if _, ok := c.done[done]; !ok {
 		c.done[done] = waiter{uid: uid}
-		c.owed[uid]++
+		c.openDone[uid]++
 	}
 }
 
@@ -144,13 +144,13 @@ func (c *Checker) desired(e podworkers.TraceEvent) {
 			l.mustForget = true
 			c.leaveLine(uid, l)
 		case !l.leaving():
-			l.deleted, l.todo = true, true
+			l.deleted, l.callDue = true, true
 			c.endRequested(uid, l)
 			l.shorten(nil)
 		default:
 			// A running call is not repeated, and a failed one only after rest.
 			l.deleted = true
-			l.todo = l.todo || l.running == podworkers.CallNone && !e.At.Before(l.failedAt.Add(rest))
+			l.callDue = l.callDue || l.running == podworkers.CallNone && !e.At.Before(l.failedAt.Add(rest))
 		}
 		c.touched = append(c.touched, uid)
 	}
@@ -181,16 +181,16 @@ func (c *Checker) ended(e podworkers.TraceEvent) {
 	switch e.Call {
 	case podworkers.CallSyncPod:
 		if e.Terminal && !l.ending {
-			l.ending, l.todo = true, true
+			l.ending, l.callDue = true, true
 			l.shorten(nil)
 		}
 	case podworkers.CallSyncTerminatingPod:
-		l.stopped, l.todo = true, true
+		l.stopped, l.callDue = true, true
 	case podworkers.CallSyncTerminatingOrphan:
-		l.gone = l.spec == nil
-		l.todo = l.spec != nil
+		l.removed = l.spec == nil
+		l.callDue = l.spec != nil
 	case podworkers.CallSyncTerminatedPod:
-		l.cleaned, l.todo = true, false
+		l.cleaned, l.callDue = true, false
 	}
 }
 
@@ -235,6 +235,6 @@ func without(uids []types.UID, uid types.UID) []types.UID {
 	return slices.DeleteFunc(uids, func(other types.UID) bool { return other == uid })
 }
 
-func asksForEnd(u podworkers.Update) bool {
+func requestsTermination(u podworkers.Update) bool {
 	return u.Type == podworkers.UpdateKill || u.Pod.DeletionTimestamp != nil || podfacts.IsTerminalPhase(u.Pod.Status.Phase)
 }

@@ -17,17 +17,17 @@ import (
 
 // player runs one script on Workers in a bubble.
 type player struct {
-	t       *testing.T
-	cfg     podworkers.Config
-	rec     *Recorder
-	workers *podworkers.Workers // made by the first command that is not an option
-	print   *printer
-	pods    map[string]*v1.Pod
-	dead    map[types.UID]bool
-	owners  map[chan<- struct{}]types.UID // of done channels
-	held    map[types.UID]chan Outcome
-	over    chan struct{} // closed at the end of the script
-	shown   int           // number of printed events
+	t           *testing.T
+	cfg         podworkers.Config
+	rec         *Recorder
+	workers     *podworkers.Workers // made by the first command that is not an option
+	print       *printer
+	pods        map[string]*v1.Pod
+	dead        map[types.UID]bool
+	owners      map[chan<- struct{}]types.UID // of done channels
+	held        map[types.UID]chan Outcome
+	endOfScript chan struct{} // closed at the end of the script
+	shown       int           // number of printed events
 
 	hold bool
 	stop context.CancelFunc
@@ -37,7 +37,7 @@ type player struct {
 func newPlayer(t *testing.T, o ScriptOptions) *player {
 	p := &player{
 		t: t, print: newPrinter(), pods: map[string]*v1.Pod{}, dead: map[types.UID]bool{},
-		owners: map[chan<- struct{}]types.UID{}, held: map[types.UID]chan Outcome{}, over: make(chan struct{}),
+		owners: map[chan<- struct{}]types.UID{}, held: map[types.UID]chan Outcome{}, endOfScript: make(chan struct{}),
 	}
 	if o.Config != nil {
 		p.cfg = o.Config(t)
@@ -80,7 +80,7 @@ func (p *player) run() {
 
 // close stops all work of the script.
 func (p *player) close() {
-	close(p.over)
+	close(p.endOfScript)
 	if p.ran == nil {
 		return
 	}
@@ -100,7 +100,7 @@ func (p *player) play(commands []string) string {
 			p.t.Fatalf("podworkerstest: %q: %v", line, err)
 		}
 		synctest.Wait()
-		out.WriteString(p.news())
+		out.WriteString(p.newEvents())
 		out.WriteString(said)
 		if p.workers == nil {
 			continue
@@ -112,13 +112,13 @@ func (p *player) play(commands []string) string {
 	return out.String()
 }
 
-// news prints the events since the last call. Events of one moment are grouped by pod, because
+// newEvents prints the events since the last call. Events of one moment are grouped by pod, because
 // the order between pods is not deterministic.
-func (p *player) news() string {
+func (p *player) newEvents() string {
 	trace := p.rec.Trace()
 	events := trace[p.shown:]
 	p.shown = len(trace)
-	whose := func(e podworkers.TraceEvent) types.UID {
+	uidOf := func(e podworkers.TraceEvent) types.UID {
 		if e.Kind == podworkers.TraceDone {
 			return p.owners[e.Done]
 		}
@@ -128,7 +128,7 @@ func (p *player) news() string {
 		if d := a.At.Compare(b.At); d != 0 {
 			return d
 		}
-		return strings.Compare(string(whose(a)), string(whose(b)))
+		return strings.Compare(string(uidOf(a)), string(uidOf(b)))
 	})
 	var out strings.Builder
 	for _, e := range events {
@@ -167,7 +167,7 @@ func (p *player) heldOutcome(uid types.UID) Outcome {
 		select {
 		case outcome := <-end:
 			return outcome(ctx, w)
-		case <-p.over:
+		case <-p.endOfScript:
 			return false, context.Canceled
 		}
 	}

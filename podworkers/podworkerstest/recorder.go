@@ -19,14 +19,14 @@ import (
 // Recorder records all events between Workers and their PodSyncer, checks them against the rules
 // of the lifecycle, and can make calls fail. Use Record. It is safe for concurrent use.
 type Recorder struct {
-	mu      sync.Mutex
-	syncer  podworkers.PodSyncer
-	trace   Trace
-	checker *Checker
-	scripts map[scripted][]Outcome
-	inside  map[types.UID]podworkers.Call // running calls, as the syncer sees them
-	copies  map[*v1.Pod]*v1.Pod           // of pods passed to the syncer (INV-20)
-	looker  *looker                       // nil without Running
+	mu           sync.Mutex
+	syncer       podworkers.PodSyncer
+	trace        Trace
+	checker      *Checker
+	scripts      map[scripted][]Outcome
+	inside       map[types.UID]podworkers.Call // running calls, as the syncer sees them
+	copies       map[*v1.Pod]*v1.Pod           // of pods passed to the syncer (INV-20)
+	runningCheck *runningCheck                 // nil without Running
 }
 
 // scripted identifies the calls of an outcome. An empty UID means all pods.
@@ -104,7 +104,7 @@ func (r *Recorder) Calls(uid types.UID) []podworkers.Call {
 // pods, or nil. With workers it also checks their state of each pod. With nil, no call may be
 // running: Run has ended, or synctest.Wait has returned.
 func (r *Recorder) Check(workers Workers) error {
-	r.lookAround()
+	r.checkIdle()
 	for try := 0; workers != nil && try < 1000; try++ {
 		before := r.events()
 		pods := workers.Pods() // under the lock of the workers, which also guards events
@@ -118,8 +118,8 @@ func (r *Recorder) Check(workers Workers) error {
 		r.checker.Settle(time.Now())
 	}
 	err := r.checker.Err()
-	if r.looker != nil {
-		err = errors.Join(err, errors.Join(r.looker.errs...))
+	if r.runningCheck != nil {
+		err = errors.Join(err, errors.Join(r.runningCheck.errs...))
 	}
 	if err == nil {
 		return nil

@@ -65,12 +65,12 @@ func newRules() *rules {
 		start: []rule{
 			{"INV-1", overlap}, {"1.4", callOutsideRun}, {"1.5", callOfState}, {"INV-3", order}, {"INV-4", newestSpec}, {"INV-5", sticky},
 			{"INV-6", gracePassed}, {"INV-6", graceGrows}, {"INV-7", syncAfterTerminating}, {"INV-8", terminatedUnproven}, {"INV-9", finishedCalled},
-			{"INV-11", oneOfAName}, {"INV-13", orphanReplacesSpec}, {"INV-15", lastStatus}, {"INV-16", staleObservation}, {"INV-17", noRest},
+			{"INV-11", onePerName}, {"INV-13", orphanReplacesSpec}, {"INV-15", lastStatus}, {"INV-16", staleObservation}, {"INV-17", noPause},
 		},
 		end: []rule{{"1.7", ignoresCancel}},
 		settled: []rule{
 			{"INV-14", doneLeftOpen}, {"1.7", notCancelled}, {"INV-6", graceNotShortened}, {"INV-5", stillSyncing},
-			{"INV-17", stuckBetweenPhases}, {"INV-2", owedCall}, {"INV-11", turnMissed}, {"INV-10", restartMissed}, {"1.12", notForgotten},
+			{"INV-17", stuckBetweenPhases}, {"INV-2", callMissing}, {"INV-11", nameSlotMissed}, {"INV-10", restartMissed}, {"1.12", notForgotten},
 		},
 		states: newStateRules(),
 	}
@@ -125,7 +125,7 @@ func forgottenByKnown(c *Checker, l *life, e *ev) string {
 	}
 	byKnown := c.input == podworkers.TraceKnown && l.mustForget
 	byForget := c.input == podworkers.TraceForget && l.state == podworkers.StateFinished && l.restart
-	if !byKnown && !byForget && !l.gone {
+	if !byKnown && !byForget && !l.removed {
 		return "is forgotten in " + e.From.String() + ", for no reason"
 	}
 	return ""
@@ -251,7 +251,7 @@ func finishedCalled(_ *Checker, l *life, e *ev) string {
 	return ""
 }
 
-func oneOfAName(c *Checker, l *life, e *ev) string {
+func onePerName(c *Checker, l *life, e *ev) string {
 	if l.static == "" || l.begun || e.Call != podworkers.CallSyncPod {
 		return ""
 	}
@@ -265,11 +265,11 @@ func oneOfAName(c *Checker, l *life, e *ev) string {
 	return ""
 }
 
-// noRest finds failed calls that are repeated immediately, or by each SyncKnownPods, without a
+// noPause finds failed calls that are repeated immediately, or by each SyncKnownPods, without a
 // new input.
-func noRest(c *Checker, l *life, e *ev) string {
+func noPause(c *Checker, l *life, e *ev) string {
 	atOnce := c.inputAt.Equal(e.At) && (c.input == podworkers.TraceKnown || c.input == podworkers.TraceEnd && !l.timed)
-	if atOnce && !l.todo && e.At.Before(l.failedAt.Add(rest)) {
+	if atOnce && !l.callDue && e.At.Before(l.failedAt.Add(rest)) {
 		return e.Call.String() + " is repeated without a pause after a failure"
 	}
 	return ""

@@ -17,9 +17,9 @@ import (
 // ID. plegtest.RunningIDs returns a Running for a pleg.Runtime.
 type Running func(uid types.UID) ([]string, error)
 
-// looker compares the running containers of each pod with the results of the syncer. The
+// runningCheck compares the running containers of each pod with the results of the syncer. The
 // Recorder's lock guards all fields but running.
-type looker struct {
+type runningCheck struct {
 	running Running
 	// after has the running IDs at the end of the last call.
 	after map[types.UID][]string
@@ -36,40 +36,40 @@ type looker struct {
 func (r *Recorder) Running(running Running) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.looker = &looker{running: running, after: map[types.UID][]string{}, stopped: map[types.UID]podworkers.Call{}}
+	r.runningCheck = &runningCheck{running: running, after: map[types.UID][]string{}, stopped: map[types.UID]podworkers.Call{}}
 }
 
 // watched makes a call and lists the running containers before it, at its cancellation, and
 // after it. The call's context is cancelled after that list is complete, so that later starts
 // can be distinguished from earlier ones.
 func (r *Recorder) watched(ctx context.Context, w podworkers.Work, uid types.UID, kind podworkers.Call, outcome Outcome) (bool, error) {
-	if r.looker == nil {
+	if r.runningCheck == nil {
 		return outcome(ctx, w)
 	}
 	r.outside(uid, "before "+kind.String())
 	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	var ran []string
-	looked := make(chan struct{})
+	listed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		defer close(looked)
-		ran, _ = r.look(uid)
+		defer close(listed)
+		ran, _ = r.listRunning(uid)
 		cancel(context.Cause(ctx))
 	})
 	terminal, err := outcome(own, w)
 	cut := !stop()
 	if cut {
-		<-looked
+		<-listed
 	}
-	now, known := r.look(uid)
+	now, known := r.listRunning(uid)
 	if !known {
 		return terminal, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.looker.after[uid] = now
+	r.runningCheck.after[uid] = now
 	if kind != podworkers.CallSyncTerminatedPod {
-		delete(r.looker.stopped, uid)
+		delete(r.runningCheck.stopped, uid)
 	}
 	cause := context.Cause(ctx)
 	switch kind {
@@ -81,7 +81,7 @@ func (r *Recorder) watched(ctx context.Context, w podworkers.Work, uid types.UID
 		if err != nil {
 			break
 		}
-		r.looker.stopped[uid] = kind
+		r.runningCheck.stopped[uid] = kind
 		switch {
 		case len(now) == 0:
 		case cut:
@@ -93,13 +93,13 @@ func (r *Recorder) watched(ctx context.Context, w podworkers.Work, uid types.UID
 	return terminal, err
 }
 
-// look returns the running IDs. known is false after an error.
-func (r *Recorder) look(uid types.UID) (ids []string, known bool) {
-	ids, err := r.looker.running(uid)
+// listRunning returns the running IDs. known is false after an error.
+func (r *Recorder) listRunning(uid types.UID) (ids []string, known bool) {
+	ids, err := r.runningCheck.running(uid)
 	if err != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.looker.errs = append(r.looker.errs, fmt.Errorf("podworkerstest: list running containers of pod %s: %w", uid, err))
+		r.runningCheck.errs = append(r.runningCheck.errs, fmt.Errorf("podworkerstest: list running containers of pod %s: %w", uid, err))
 		return nil, false
 	}
 	return slices.Sorted(slices.Values(ids)), true
@@ -107,31 +107,31 @@ func (r *Recorder) look(uid types.UID) (ids []string, known bool) {
 
 // outside finds starts that happened while no call ran.
 func (r *Recorder) outside(uid types.UID, when string) {
-	now, known := r.look(uid)
+	now, known := r.listRunning(uid)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before, looked := r.looker.after[uid]
-	if !known || !looked {
+	before, listed := r.runningCheck.after[uid]
+	if !known || !listed {
 		return
 	}
 	started := added(now, before)
 	if len(started) == 0 {
 		return
 	}
-	r.looker.after[uid] = now
-	if kind, ok := r.looker.stopped[uid]; ok {
+	r.runningCheck.after[uid] = now
+	if kind, ok := r.runningCheck.stopped[uid]; ok {
 		r.found("INV-8", uid, "%s was started after a successful %s (seen %s)", list(started), kind, when)
 		return
 	}
 	r.found("INV-1", uid, "%s was started outside of all calls of the syncer (seen %s)", list(started), when)
 }
 
-// lookAround finds starts of pods without a running call.
-func (r *Recorder) lookAround() {
+// checkIdle finds starts of pods without a running call.
+func (r *Recorder) checkIdle() {
 	r.mu.Lock()
 	var idle []types.UID
-	if r.looker != nil {
-		for uid := range r.looker.after {
+	if r.runningCheck != nil {
+		for uid := range r.runningCheck.after {
 			if r.inside[uid] == podworkers.CallNone {
 				idle = append(idle, uid)
 			}

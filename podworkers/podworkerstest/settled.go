@@ -42,21 +42,21 @@ func stuckBetweenPhases(_ *Checker, l *life, _ *ev) string {
 		return "has stopped, but is " + l.state.String()
 	case l.cleaned && l.state < podworkers.StateFinished:
 		return "is cleaned up, but " + l.state.String()
-	case l.gone:
+	case l.removed:
 		return "was removed from the runtime, but is not forgotten"
 	}
 	return ""
 }
 
-func owedCall(c *Checker, l *life, _ *ev) string {
-	waits := l.static != "" && !l.begun && !l.leaving() // turnMissed checks these
-	if c.open && l.todo && l.running == podworkers.CallNone && l.state != podworkers.StateFinished && !waits {
+func callMissing(c *Checker, l *life, _ *ev) string {
+	waits := l.static != "" && !l.begun && !l.leaving() // nameSlotMissed checks these
+	if c.open && l.callDue && l.running == podworkers.CallNone && l.state != podworkers.StateFinished && !waits {
 		return "a call is due in " + l.state.String() + ", but no call runs"
 	}
 	return ""
 }
 
-func turnMissed(c *Checker, l *life, e *ev) string {
+func nameSlotMissed(c *Checker, l *life, e *ev) string {
 	if l.static == "" || l.begun || l.leaving() || !c.open {
 		return ""
 	}

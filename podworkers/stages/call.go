@@ -54,13 +54,13 @@ func (l *List) do(ctx context.Context, c *call) error {
 	case <-ctx.Done():
 	}
 	l.isCancelled(c)
-	if run.Wait(c.done, patience) {
+	if run.Wait(c.done, cancelGrace) {
 		return c.err
 	}
 	return fmt.Errorf("%w: %s since %s: %w", ErrUnresponsive, c.name, c.since.Format(time.RFC3339), ctx.Err())
 }
 
-// take waits for the lane, at most patience per call that occupies it.
+// take waits for the lane, at most cancelGrace per call that occupies it.
 func (l *List) take(ctx context.Context, c *call) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -74,7 +74,7 @@ func (l *List) take(ctx context.Context, c *call) error {
 		select {
 		case <-other.done:
 		case <-ctx.Done():
-		case <-time.After(patience):
+		case <-time.After(cancelGrace):
 			return fmt.Errorf("%w: %s since %s", ErrUnresponsive, other.name, other.since.Format(time.RFC3339))
 		}
 	}

@@ -20,9 +20,9 @@ const (
 	stepTimeout = 2 * time.Minute
 	// listTimeout bounds each call of a stage's Leftovers.
 	listTimeout = 10 * time.Second
-	// patience is the longest wait for a step after its context is done, by its caller and by
+	// cancelGrace is the longest wait for a step after its context is done, by its caller and by
 	// the next caller for the same pod.
-	patience = time.Second
+	cancelGrace = time.Second
 )
 
 func (c Config) withDefaults() (Config, error) {

@@ -17,7 +17,7 @@ func (l *List) Explain(uid types.UID) []podwright.Explanation {
 	for i, p := range l.pods[uid] {
 		e := podwright.Explanation{Part: "stage " + l.cfg.Stages[i].Name, Since: p.since, Why: p.state.why(), Err: p.err}
 		if !p.began.IsZero() {
-			e.Step, e.Since, e.Why = p.running.doing(), p.began, ""
+			e.Step, e.Since, e.Why = p.running.gerund(), p.began, ""
 		}
 		if !p.cancelled.IsZero() {
 			e.Why = "its context ended at " + p.cancelled.Format(time.RFC3339)

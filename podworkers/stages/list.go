@@ -85,7 +85,7 @@ func (l *List) Release(ctx context.Context, uid types.UID, moment Moment) error 
 func (l *List) step(ctx context.Context, uid types.UID, i int, a Action, f func(context.Context) error) error {
 	e := &l.cfg.Stages[i]
 	err := l.do(ctx, &call{
-		on: lane{uid: uid}, name: a.doing() + " " + e.Name, of: " of pod " + string(uid), timeout: e.Timeout, f: f,
+		on: lane{uid: uid}, name: a.gerund() + " " + e.Name, of: " of pod " + string(uid), timeout: e.Timeout, f: f,
 		begin:     func(now time.Time) { l.progress(uid, i).begin(a, now) },
 		cancelled: func(now time.Time) { l.progress(uid, i).cancel(now) },
 		end:       func(err error, now time.Time) { l.progress(uid, i).end(a, err, now) },

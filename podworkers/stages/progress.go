@@ -26,8 +26,8 @@ func (a Action) String() string {
 	}
 }
 
-// doing returns the action as the step of an explanation.
-func (a Action) doing() string {
+// gerund returns the action as the step of an explanation.
+func (a Action) gerund() string {
 	if a == Release {
 		return "releasing"
 	}

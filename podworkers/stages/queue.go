@@ -83,14 +83,14 @@ func (q *queue) begin(uid types.UID, now time.Time) {
 }
 
 // end records the end of a release, and reports whether its error is new.
-func (q *queue) end(uid types.UID, err error, now time.Time) (news bool) {
+func (q *queue) end(uid types.UID, err error, now time.Time) (changed bool) {
 	q.running--
 	if err == nil {
 		delete(q.pods, uid)
 		return false
 	}
 	p := q.pods[uid]
-	news = p.err == nil || p.err.Error() != err.Error()
+	changed = p.err == nil || p.err.Error() != err.Error()
 	p.began, p.err, p.errAt, p.notBefore = time.Time{}, err, now, now.Add(q.rest)
-	return news
+	return changed
 }

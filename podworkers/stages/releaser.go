@@ -258,12 +258,12 @@ func (r *Releaser) release(ctx context.Context, uid types.UID, end func()) {
 func (r *Releaser) released(ctx context.Context, uid types.UID, err error) {
 	r.mu.Lock()
 	stages := r.queue.pods[uid].stages
-	news := r.queue.end(uid, err, time.Now())
+	changed := r.queue.end(uid, err, time.Now())
 	r.mu.Unlock()
 	switch {
 	case err == nil:
 		r.cfg.Logger.Info("leftovers of a pod released", "podUID", uid, "stages", stages)
-	case news && ctx.Err() == nil:
+	case changed && ctx.Err() == nil:
 		r.cfg.Logger.Error("releasing leftovers of a pod failed, will retry", "podUID", uid, "err", err)
 	}
 }

@@ -17,14 +17,14 @@ var _ stages.Stage = (*Memory)(nil)
 // Memory is an in-memory stage whose only resource is the pod's UID. Its state outlasts the
 // agents that use it. Use NewMemory. It is safe for concurrent use.
 type Memory struct {
-	mu      sync.Mutex
-	held    map[types.UID]bool
-	blocked map[types.UID]chan struct{}
+	mu        sync.Mutex
+	resources map[types.UID]bool
+	blocked   map[types.UID]chan struct{}
 }
 
 // NewMemory returns an empty Memory.
 func NewMemory() *Memory {
-	return &Memory{held: map[types.UID]bool{}, blocked: map[types.UID]chan struct{}{}}
+	return &Memory{resources: map[types.UID]bool{}, blocked: map[types.UID]chan struct{}{}}
 }
 
 // Prepare implements stages.Stage.
@@ -34,7 +34,7 @@ func (m *Memory) Prepare(ctx context.Context, pod *v1.Pod) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	m.held[pod.UID] = true
+	m.resources[pod.UID] = true
 	return nil
 }
 
@@ -54,7 +54,7 @@ func (m *Memory) Release(ctx context.Context, uid types.UID) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	delete(m.held, uid)
+	delete(m.resources, uid)
 	return nil
 }
 
@@ -62,14 +62,14 @@ func (m *Memory) Release(ctx context.Context, uid types.UID) error {
 func (m *Memory) Leftovers(ctx context.Context) ([]types.UID, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Collect(maps.Keys(m.held)), ctx.Err()
+	return slices.Collect(maps.Keys(m.resources)), ctx.Err()
 }
 
 // Holds reports whether the pod is prepared and not released.
 func (m *Memory) Holds(uid types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.held[uid]
+	return m.resources[uid]
 }
 
 // Block makes every Release of a pod wait until unblock is called or its context is done.

@@ -15,21 +15,21 @@ import (
 )
 
 var rules = []rule{
-	{"Leftovers names a pod from Prepare until Release has succeeded", namesPods},
+	{"Leftovers names a pod from Prepare until Release has succeeded", leftoversNamePods},
 	{"Prepare may be repeated", prepareTwice},
 	{"Release may be repeated", releaseTwice},
 	{"Release needs no Prepare", releaseOnly},
-	{"a pod can come back after its release", comesBack},
+	{"a pod can come back after its release", preparedAgain},
 	{"killed between any two steps", killedBetween},
 	{"killed within a step", killedWithin},
-	{"pods do not disturb each other", strangers},
-	{"pods are prepared and released at the same time", parallel},
-	{"a context that has ended ends calls", ended},
-	{"a release that hangs holds up nobody else", hangs},
-	{"a release that hangs ends with its context", hangEnds},
+	{"pods do not disturb each other", independentPods},
+	{"pods are prepared and released in parallel", parallel},
+	{"calls return when their context is done", ended},
+	{"a hung release does not delay other pods", hungRelease},
+	{"a hung release returns when its context is done", cancelledRelease},
 }
 
-func inTurn(steps ...func() error) error {
+func inOrder(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
@@ -38,14 +38,16 @@ func inTurn(steps ...func() error) error {
 	return nil
 }
 
-func (t *trial) holds(pod *v1.Pod) func() error    { return func() error { return t.hold(pod) } }
+func (t *trial) prepares(pod *v1.Pod) func() error {
+	return func() error { return t.prepareAndUse(pod) }
+}
 func (t *trial) releases(pod *v1.Pod) func() error { return func() error { return t.release(pod) } }
 
-func namesPods(t *trial) error {
+func leftoversNamePods(t *trial) error {
 	pod := t.pod()
-	return inTurn(
+	return inOrder(
 		func() error { return t.expect(pod, false) },
-		t.holds(pod),
+		t.prepares(pod),
 		t.open, // from the state, not from the agent's memory
 		func() error { return t.expect(pod, true) },
 		t.releases(pod),
@@ -56,19 +58,19 @@ func namesPods(t *trial) error {
 
 func prepareTwice(t *trial) error {
 	pod := t.pod()
-	return inTurn(t.holds(pod), t.holds(pod), t.releases(pod))
+	return inOrder(t.prepares(pod), t.prepares(pod), t.releases(pod))
 }
 
 func releaseTwice(t *trial) error {
 	pod := t.pod()
-	return inTurn(t.holds(pod), t.releases(pod), t.releases(pod))
+	return inOrder(t.prepares(pod), t.releases(pod), t.releases(pod))
 }
 
 func releaseOnly(t *trial) error { return t.release(t.pod()) }
 
-func comesBack(t *trial) error {
+func preparedAgain(t *trial) error {
 	pod := t.pod()
-	return inTurn(t.holds(pod), t.releases(pod), t.holds(pod), t.releases(pod))
+	return inOrder(t.prepares(pod), t.releases(pod), t.prepares(pod), t.releases(pod))
 }
 
 // killedBetween runs every sequence of a few steps.
@@ -76,30 +78,30 @@ func killedBetween(t *trial) error {
 	cut, cancel := context.WithCancel(t.ctx)
 	cancel()
 	steps := []orders.Step[*v1.Pod]{
-		{Name: "prepare", Play: t.hold},
+		{Name: "prepare", Play: t.prepareAndUse},
 		{Name: "release", Play: t.release},
 		{Name: "kill", Play: func(*v1.Pod) error { return t.open() }, Kill: true},
 		// With a context that is done, a step may do all of its work, a part, or no work.
-		{Name: "prepare, cancelled", Play: func(pod *v1.Pod) error { _ = t.stage.Prepare(cut, pod); return t.expectNamed(pod) }},
+		{Name: "prepare, cancelled", Play: func(pod *v1.Pod) error { _ = t.stage.Prepare(cut, pod); return t.expectLeftover(pod) }},
 		{Name: "release, cancelled", Play: func(pod *v1.Pod) error {
 			if t.stage.Release(cut, pod.UID) == nil {
 				return t.expect(pod, false)
 			}
-			return t.expectNamed(pod)
+			return t.expectLeftover(pod)
 		}},
 	}
-	return orders.Each(steps, 4, t.pod, func(pod *v1.Pod, _ string) error { return inTurn(t.open, t.releases(pod)) })
+	return orders.Each(steps, 4, t.pod, func(pod *v1.Pod, _ string) error { return inOrder(t.open, t.releases(pod)) })
 }
 
 func killedWithin(t *trial) error {
 	for _, name := range slices.Sorted(maps.Keys(t.Halfway)) {
 		released, prepared := t.pod(), t.pod()
-		err := inTurn(
+		err := inOrder(
 			func() error { return errors.Join(t.Halfway[name](released), t.Halfway[name](prepared)) },
 			t.open,
-			func() error { return errors.Join(t.expectNamed(released), t.expectNamed(prepared)) },
+			func() error { return errors.Join(t.expectLeftover(released), t.expectLeftover(prepared)) },
 			t.releases(released),
-			t.holds(prepared), t.releases(prepared),
+			t.prepares(prepared), t.releases(prepared),
 		)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -108,14 +110,14 @@ func killedWithin(t *trial) error {
 	return nil
 }
 
-func strangers(t *trial) error {
+func independentPods(t *trial) error {
 	a, b := t.pod(), t.pod()
-	return inTurn(
-		t.holds(a),
+	return inOrder(
+		t.prepares(a),
 		func() error { return t.expect(b, false) },
-		t.holds(b), t.releases(a),
+		t.prepares(b), t.releases(a),
 		func() error { return t.expect(b, true) },
-		t.holds(a), t.releases(b),
+		t.prepares(a), t.releases(b),
 		func() error { return t.expect(a, true) },
 		t.releases(a),
 	)
@@ -130,7 +132,7 @@ func parallel(t *trial) error {
 		pod := t.pod()
 		wg.Go(func() {
 			for range rounds {
-				if errs[i] = inTurn(t.holds(pod), t.releases(pod)); errs[i] != nil {
+				if errs[i] = inOrder(t.prepares(pod), t.releases(pod)); errs[i] != nil {
 					return
 				}
 			}
@@ -140,15 +142,15 @@ func parallel(t *trial) error {
 	return errors.Join(errs...)
 }
 
-// soon calls a method and fails if it does not return in time.
-func soon(what string, f func() error) error {
+// withinTimeout calls a method and fails if it does not return in time.
+func withinTimeout(what string, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(patience):
-		return fmt.Errorf("%s did not return within %v", what, patience)
+	case <-time.After(callTimeout):
+		return fmt.Errorf("%s did not return within %v", what, callTimeout)
 	}
 }
 
@@ -162,16 +164,16 @@ func ended(t *trial) error {
 		"leftovers": func() error { _, err := t.stage.Leftovers(ctx); return err },
 	} {
 		// The stage may succeed or fail; it must only return.
-		if err := soon(what, func() error { _ = f(); return nil }); err != nil {
+		if err := withinTimeout(what, func() error { _ = f(); return nil }); err != nil {
 			return err
 		}
 	}
 	return t.release(pod)
 }
 
-// hanging makes the release of a pod hang, and calls f meanwhile.
-func (t *trial) hanging(pod *v1.Pod, f func(end context.CancelFunc, done <-chan error) error) error {
-	if err := t.hold(pod); err != nil {
+// whileHung makes the release of a pod hang, and calls f meanwhile.
+func (t *trial) whileHung(pod *v1.Pod, f func(end context.CancelFunc, done <-chan error) error) error {
+	if err := t.prepareAndUse(pod); err != nil {
 		return err
 	}
 	unblock := t.Block(pod.UID)
@@ -182,44 +184,44 @@ func (t *trial) hanging(pod *v1.Pod, f func(end context.CancelFunc, done <-chan 
 	release.Go(func() { done <- t.stage.Release(ctx, pod.UID) })
 	err := f(cancel, done)
 	unblock()
-	return errors.Join(err, soon("the release that hung", func() error { release.Wait(); return nil }))
+	return errors.Join(err, withinTimeout("the hung release", func() error { release.Wait(); return nil }))
 }
 
-func hangs(t *trial) error {
+func hungRelease(t *trial) error {
 	if t.Block == nil {
 		return nil
 	}
 	stuck, other := t.pod(), t.pod()
-	if err := t.hold(other); err != nil {
+	if err := t.prepareAndUse(other); err != nil {
 		return err
 	}
-	return t.hanging(stuck, func(_ context.CancelFunc, done <-chan error) error {
+	return t.whileHung(stuck, func(_ context.CancelFunc, done <-chan error) error {
 		select {
 		case err := <-done:
-			return fmt.Errorf("the release that hangs returned: %w", err)
+			return fmt.Errorf("the hung release returned: %w", err)
 		case <-time.After(10 * time.Millisecond):
 		}
-		return soon("another pod's call", func() error {
-			return inTurn(
+		return withinTimeout("another pod's call", func() error {
+			return inOrder(
 				func() error { return t.expect(stuck, true) },
-				t.releases(other), t.holds(other), t.releases(other),
+				t.releases(other), t.prepares(other), t.releases(other),
 			)
 		})
 	})
 }
 
-func hangEnds(t *trial) error {
+func cancelledRelease(t *trial) error {
 	if t.Block == nil {
 		return nil
 	}
 	pod := t.pod()
-	err := t.hanging(pod, func(end context.CancelFunc, done <-chan error) error {
+	err := t.whileHung(pod, func(end context.CancelFunc, done <-chan error) error {
 		end()
 		select {
 		case <-done:
-			return t.expectNamed(pod)
-		case <-time.After(patience):
-			return fmt.Errorf("the release that hangs did not return within %v after its context had ended", patience)
+			return t.expectLeftover(pod)
+		case <-time.After(callTimeout):
+			return fmt.Errorf("the hung release did not return within %v after its context was done", callTimeout)
 		}
 	})
 	if err != nil {

@@ -34,10 +34,10 @@ type Harness struct {
 	Block func(uid types.UID) (unblock func())
 }
 
-// patience bounds a call, limit a rule.
+// callTimeout bounds a call, limit a rule.
 const (
-	patience = 10 * time.Second
-	limit    = time.Minute
+	callTimeout = 10 * time.Second
+	limit       = time.Minute
 )
 
 // Run tests the contract of stages.Stage, with one subtest per rule. It calls New for each rule;
@@ -95,8 +95,8 @@ func (t *trial) pod() *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod-" + n, UID: types.UID("00000000-0000-4000-8000-00000000" + n)}}
 }
 
-// hold prepares and uses a pod, and requires that its resources exist then.
-func (t *trial) hold(pod *v1.Pod) error {
+// prepareAndUse prepares and uses a pod, and requires that its resources exist then.
+func (t *trial) prepareAndUse(pod *v1.Pod) error {
 	if err := t.stage.Prepare(t.ctx, pod); err != nil {
 		return fmt.Errorf("prepare: %w", err)
 	}
@@ -118,27 +118,27 @@ func (t *trial) release(pod *v1.Pod) error {
 
 // expect compares the state and the leftovers with the desired state.
 func (t *trial) expect(pod *v1.Pod, there bool) error {
-	if holds := t.Holds(pod.UID); holds != there {
-		return fmt.Errorf("pod %s: the state has something of it: %v, want %v", pod.UID, holds, there)
+	if has := t.Holds(pod.UID); has != there {
+		return fmt.Errorf("pod %s: the state has resources of it: %v, want %v", pod.UID, has, there)
 	}
-	named, err := t.named(pod.UID)
-	if err == nil && named != there {
-		return fmt.Errorf("pod %s is among the leftovers: %v, want %v", pod.UID, named, there)
-	}
-	return err
-}
-
-// expectNamed requires that a pod with resources is among the leftovers.
-func (t *trial) expectNamed(pod *v1.Pod) error {
-	named, err := t.named(pod.UID)
-	if err == nil && !named && t.Holds(pod.UID) {
-		return fmt.Errorf("pod %s is not among the leftovers although something of it is there", pod.UID)
+	leftover, err := t.isLeftover(pod.UID)
+	if err == nil && leftover != there {
+		return fmt.Errorf("pod %s is among the leftovers: %v, want %v", pod.UID, leftover, there)
 	}
 	return err
 }
 
-// named reports whether a pod is among the leftovers.
-func (t *trial) named(uid types.UID) (bool, error) {
+// expectLeftover requires that a pod with resources is among the leftovers.
+func (t *trial) expectLeftover(pod *v1.Pod) error {
+	leftover, err := t.isLeftover(pod.UID)
+	if err == nil && !leftover && t.Holds(pod.UID) {
+		return fmt.Errorf("pod %s is not among the leftovers although it has resources", pod.UID)
+	}
+	return err
+}
+
+// isLeftover reports whether a pod is among the leftovers.
+func (t *trial) isLeftover(uid types.UID) (bool, error) {
 	uids, err := t.stage.Leftovers(t.ctx)
 	if err != nil {
 		return false, fmt.Errorf("leftovers: %w", err)

@@ -152,7 +152,7 @@ func TestBrokenStages(t *testing.T) {
 				return b.Memory.Release(ctx, uid)
 			}
 		},
-		"pods are prepared and released at the same time": func(b *broken) {
+		"pods are prepared and released in parallel": func(b *broken) {
 			busy := make(chan struct{}, 1)
 			b.prepare = func(ctx context.Context, pod *v1.Pod) error {
 				select {
@@ -165,7 +165,7 @@ func TestBrokenStages(t *testing.T) {
 				return b.Memory.Prepare(ctx, pod)
 			}
 		},
-		"a context that has ended ends calls": func(b *broken) {
+		"calls return when their context is done": func(b *broken) {
 			b.release = func(ctx context.Context, uid types.UID) error {
 				if ctx.Err() != nil {
 					time.Sleep(time.Hour)
@@ -173,7 +173,7 @@ func TestBrokenStages(t *testing.T) {
 				return b.Memory.Release(ctx, uid)
 			}
 		},
-		"a release that hangs holds up nobody else": func(b *broken) {
+		"a hung release does not delay other pods": func(b *broken) {
 			one := make(chan struct{}, 1)
 			b.release = func(ctx context.Context, uid types.UID) error {
 				one <- struct{}{}
@@ -181,7 +181,7 @@ func TestBrokenStages(t *testing.T) {
 				return b.Memory.Release(ctx, uid)
 			}
 		},
-		"a release that hangs ends with its context": func(b *broken) {
+		"a hung release returns when its context is done": func(b *broken) {
 			b.release = func(_ context.Context, uid types.UID) error {
 				return b.Memory.Release(context.Background(), uid)
 			}

@@ -16,9 +16,9 @@ import (
 	"github.com/podwright/podwright/podworkers/podworkerstest"
 )
 
-// world is a set of pods and all actions on them. An action has a script command and the same
+// scenario is a set of pods and all actions on them. An action has a script command and the same
 // input for a machine, so that every path can be replayed on real Workers.
-type world struct {
+type scenario struct {
 	name    string
 	simple  bool
 	uids    []types.UID
@@ -34,11 +34,11 @@ type action struct {
 
 var errBoom = errors.New("boom")
 
-// newWorld returns a world of the UIDs. Either all are static pods of one full name, or none is
-// static. A simple world omits inputs with little influence on the order, so that it can be
+// newScenario returns a scenario of the UIDs. Either all are static pods of one full name, or none is
+// static. A simple scenario omits inputs with little influence on the order, so that it can be
 // explored further.
-func newWorld(name string, static, simple bool, uids ...types.UID) *world {
-	w := &world{name: name, simple: simple, uids: uids}
+func newScenario(name string, static, simple bool, uids ...types.UID) *scenario {
+	w := &scenario{name: name, simple: simple, uids: uids}
 	always := func(*podworkers.Machine) bool { return true }
 	w.add(action{"run", func(x *podworkers.Machine) bool { return !x.Open() && !x.Stopped() }, (*podworkers.Machine).Run})
 	w.add(action{"wait 2m", (*podworkers.Machine).Open, func(x *podworkers.Machine) []podworkers.TraceEvent { return x.Wait(2 * time.Minute) }})
@@ -66,7 +66,7 @@ func newWorld(name string, static, simple bool, uids ...types.UID) *world {
 	return w
 }
 
-func (w *world) add(a action) { w.actions = append(w.actions, a) }
+func (w *scenario) add(a action) { w.actions = append(w.actions, a) }
 
 func podOf(uid types.UID) *v1.Pod {
 	grace := int64(30)
@@ -76,7 +76,7 @@ func podOf(uid types.UID) *v1.Pod {
 	}
 }
 
-func (w *world) addUpdates(uid types.UID, static bool) {
+func (w *scenario) addUpdates(uid types.UID, static bool) {
 	pod := func(rev string, change func(*v1.Pod)) *v1.Pod {
 		p := podOf(uid)
 		p.ResourceVersion = rev
@@ -140,7 +140,7 @@ func (w *world) addUpdates(uid types.UID, static bool) {
 	}
 }
 
-func (w *world) addEnds(uid types.UID) {
+func (w *scenario) addEnds(uid types.UID) {
 	for _, how := range []struct {
 		word     string
 		terminal bool
@@ -159,8 +159,8 @@ func (w *world) addEnds(uid types.UID) {
 	}
 }
 
-// begin returns the first path of the exploration. A simple world is already running.
-func (w *world) begin() path {
+// begin returns the first path of the exploration. A simple scenario is already running.
+func (w *scenario) begin() path {
 	if w.simple {
 		return path{0}
 	}
@@ -169,7 +169,7 @@ func (w *world) begin() path {
 
 type path []uint8
 
-func (w *world) script(p path) string {
+func (w *scenario) script(p path) string {
 	var b strings.Builder
 	b.WriteString("option hold\n")
 	for _, uid := range w.uids {
@@ -211,7 +211,7 @@ func (k *walk) err() error {
 
 // drain ends all pods and checks that every started call has ended (INV-17) and that no state
 // remains (W28, INV-18, INV-14).
-func (k *walk) drain(w *world) error {
+func (k *walk) drain(w *scenario) error {
 	feed := func(events []podworkers.TraceEvent) {
 		for _, e := range events {
 			k.check.Event(e)
