@@ -33,8 +33,8 @@ func (f *family) add(text string) {
 	}
 }
 
-// lead moves the address of the given family to the front.
-func (f *family) lead(v4 bool) {
+// putFirst moves the address of the given family to the front.
+func (f *family) putFirst(v4 bool) {
 	if f.n == 2 && f.isV4() != v4 {
 		slices.Reverse(f.of[:])
 	}
@@ -100,7 +100,7 @@ func (b *builder) podIPs(phase v1.PodPhase, hostIP string) (ips family) {
 	if ips.n == 0 && (!b.observed() || b.in.Terminal || podfacts.IsTerminalPhase(phase)) {
 		ips = familyOfPod(b.old.PodIPs)
 	}
-	ips.lead(!podfacts.IsIPv6(hostIP))
+	ips.putFirst(!podfacts.IsIPv6(hostIP))
 	return ips
 }
 

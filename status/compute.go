@@ -32,7 +32,7 @@ func Compute(in Input) (Result, error) {
 		StartTime:          b.startTime(),
 		QOSClass:           b.qosClass(),
 	}
-	b.passOnClaims(&s)
+	b.copyClaims(&s)
 	b.decide(&s)
 	if b.restartAll && podfacts.IsTerminalPhase(s.Phase) {
 		// A pod that has just ended does not restart its containers. Their statuses stay as they
@@ -42,7 +42,7 @@ func Compute(in Input) (Result, error) {
 	}
 	restarting := b.conditions(&s)
 	b.addresses(&s)
-	b.whole(&s)
+	b.podResources(&s)
 	slices.Sort(b.probeNow)
 	return Result{
 		Status:              s,
@@ -130,9 +130,9 @@ func (b *builder) qosClass() v1.PodQOSClass {
 	return podfacts.QOSClass(b.in.Pod)
 }
 
-// passOnClaims copies the claim statuses, which other components own, so that a caller who writes
+// copyClaims copies the claim statuses, which other components own, so that a caller who writes
 // the whole status does not erase them.
-func (b *builder) passOnClaims(s *v1.PodStatus) {
+func (b *builder) copyClaims(s *v1.PodStatus) {
 	claims := v1.PodStatus{
 		ResourceClaimStatuses:                b.api.ResourceClaimStatuses,
 		ExtendedResourceClaimStatus:          b.api.ExtendedResourceClaimStatus,
@@ -159,7 +159,7 @@ func (b *builder) decide(s *v1.PodStatus) {
 	if b.ended() {
 		s.Phase, s.Reason, s.Message = phase, reason, message
 		s.Conditions = slices.DeleteFunc(s.Conditions, func(c v1.PodCondition) bool { return podstatus.Shared(c.Type) })
-		b.passOn(s, v1.DisruptionTarget)
+		b.copyCondition(s, v1.DisruptionTarget)
 	}
 }
 

@@ -21,10 +21,10 @@ func (b *builder) otherConditions(s *v1.PodStatus) {
 			s.Conditions = append(s.Conditions, *c)
 		}
 	}
-	b.passOn(s, v1.DisruptionTarget)
+	b.copyCondition(s, v1.DisruptionTarget)
 }
 
-func (b *builder) passOn(s *v1.PodStatus, t v1.PodConditionType) {
+func (b *builder) copyCondition(s *v1.PodStatus, t v1.PodConditionType) {
 	if c := podfacts.Condition(b.old.Conditions, t); c != nil {
 		s.Conditions = append(s.Conditions, *c)
 	}
@@ -34,8 +34,8 @@ func (b *builder) passOn(s *v1.PodStatus, t v1.PodConditionType) {
 // containers is in progress.
 func (b *builder) conditions(s *v1.PodStatus) (restartAll bool) {
 	if !podfacts.IsTerminalPhase(s.Phase) { // a resize ends with the pod
-		b.passOn(s, v1.PodResizePending)
-		b.passOn(s, v1.PodResizeInProgress)
+		b.copyCondition(s, v1.PodResizePending)
+		b.copyCondition(s, v1.PodResizeInProgress)
 	}
 	if podfacts.MayRestartAll(b.in.Pod) {
 		v := b.restartingAll(s.Phase)
@@ -65,7 +65,7 @@ func (b *builder) restartingAll(phase v1.PodPhase) podstatus.Verdict {
 	switch {
 	case podfacts.IsTerminalPhase(phase):
 		return podstatus.Ended(phase)
-	case !b.restartAll, b.allGone():
+	case !b.restartAll, b.allRemoved():
 		return podstatus.Verdict{}
 	default:
 		return podstatus.Verdict{OK: true, Reason: reasonRestartAllStarted}

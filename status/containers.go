@@ -46,7 +46,7 @@ type subject struct {
 // by name.
 func (b *builder) containerStatuses(s *v1.PodStatus) {
 	spec := &b.in.Pod.Spec
-	b.takeMemory()
+	b.preallocate()
 	s.InitContainerStatuses = statusList(len(spec.InitContainers))
 	for i := range spec.InitContainers {
 		c, k := &spec.InitContainers[i], plainInit
@@ -77,7 +77,7 @@ func statusList(n int) []v1.ContainerStatus {
 	return make([]v1.ContainerStatus, n)
 }
 
-func (b *builder) takeMemory() {
+func (b *builder) preallocate() {
 	spec := &b.in.Pod.Spec
 	mounts := 0
 	for i := range spec.InitContainers {
@@ -112,9 +112,9 @@ func (b *builder) container(c *v1.Container, k kind, old, out *v1.ContainerStatu
 	b.applyProbes(x, out)
 }
 
-// blank returns the status of a container without an instance: waiting, with the restart count
-// and the last termination of old.
-func (b *builder) blank(c *v1.Container, old *v1.ContainerStatus) v1.ContainerStatus {
+// newContainerStatus returns the status of a container without an instance: waiting, with the
+// restart count and the last termination of old.
+func (b *builder) newContainerStatus(c *v1.Container, old *v1.ContainerStatus) v1.ContainerStatus {
 	reason := ReasonContainerCreating
 	if len(b.in.Pod.Spec.InitContainers) > 0 {
 		reason = ReasonPodInitializing
@@ -134,7 +134,7 @@ func (b *builder) unseen(x *subject, out *v1.ContainerStatus) {
 		old.DeepCopyInto(out)
 		return
 	}
-	*out = b.blank(x.Container, old)
+	*out = b.newContainerStatus(x.Container, old)
 	switch {
 	case b.restartAll && old != nil && (old.State.Running != nil || old.State.Terminated != nil):
 		const message = "The container was removed because all containers of the pod restart"
@@ -179,7 +179,7 @@ func (b *builder) explainWait(x *subject, out *v1.ContainerStatus) {
 	if ended := out.State.Terminated; ended != nil {
 		if x.newest == nil {
 			// The next instance does not exist yet, so the status has no container ID.
-			*out = b.blank(x.Container, x.old)
+			*out = b.newContainerStatus(x.Container, x.old)
 		}
 		out.LastTerminationState = v1.ContainerState{Terminated: ended}
 	}

@@ -40,12 +40,12 @@ func (b *builder) convert(x *subject, out *v1.ContainerStatus) {
 		out.RestartCount--
 	}
 	if x.old != nil {
-		carry(out, instance, x.old)
+		mergePrevious(out, instance, x.old)
 	}
 	if !b.before(x, out) {
 		out.LastTerminationState = copyState(out.LastTerminationState)
 	}
-	b.granted(x, out)
+	b.setAllocated(x, out)
 	if instance.State == observed.StateRunning {
 		report(out, instance.Resources, x.old)
 	}
@@ -119,9 +119,9 @@ func lastID(last v1.ContainerState) string {
 	return last.Terminated.ContainerID
 }
 
-// carry merges the previous status: the restart count never decreases, and the last termination
-// stays until a newer one exists. The last termination still shares memory with old.
-func carry(status *v1.ContainerStatus, instance *observed.Container, old *v1.ContainerStatus) {
+// mergePrevious merges the previous status: the restart count never decreases, and the last
+// termination stays until a newer one exists. The last termination still shares memory with old.
+func mergePrevious(status *v1.ContainerStatus, instance *observed.Container, old *v1.ContainerStatus) {
 	replaced := old.ContainerID != status.ContainerID
 	ended := old.State.Terminated
 	count := status.RestartCount

@@ -16,20 +16,20 @@ const (
 	minCPURequest = 2
 )
 
-func (b *builder) granted(x *subject, out *v1.ContainerStatus) {
-	allocated := b.grantedTo(x.Container)
-	out.AllocatedResources = copyList(allocated.Requests)
+func (b *builder) setAllocated(x *subject, out *v1.ContainerStatus) {
+	resources := b.allocated(x.Container)
+	out.AllocatedResources = copyList(resources.Requests)
 	x.resources = v1.ResourceRequirements{
-		Limits: copyList(allocated.Limits), Requests: copyList(allocated.Requests), Claims: slices.Clone(allocated.Claims),
+		Limits: copyList(resources.Limits), Requests: copyList(resources.Requests), Claims: slices.Clone(resources.Claims),
 	}
 	out.Resources = &x.resources
 }
 
-// grantedTo returns the container's allocated resources, or the resources of its spec without an
+// allocated returns the container's allocated resources, or the resources of its spec without an
 // allocation.
-func (b *builder) grantedTo(c *v1.Container) *v1.ResourceRequirements {
-	if granted, ok := b.in.Allocated[c.Name]; ok {
-		return &granted
+func (b *builder) allocated(c *v1.Container) *v1.ResourceRequirements {
+	if resources, ok := b.in.Allocated[c.Name]; ok {
+		return &resources
 	}
 	return &c.Resources
 }
@@ -53,13 +53,13 @@ func report(out *v1.ContainerStatus, reported *observed.Resources, old *v1.Conta
 
 // overlayCPU replaces the CPU of list by the reported milliCPUs. Without a report it uses before.
 func overlayCPU(list, before v1.ResourceList, reported *int64, floor int64) {
-	granted := list[v1.ResourceCPU]
+	allocated := list[v1.ResourceCPU]
 	switch {
 	case list == nil:
 	case reported == nil:
 		keep(list, before, v1.ResourceCPU)
-	case granted.MilliValue() == *reported:
-	case *reported <= floor && granted.MilliValue() <= floor:
+	case allocated.MilliValue() == *reported:
+	case *reported <= floor && allocated.MilliValue() <= floor:
 	default:
 		list[v1.ResourceCPU] = *resource.NewMilliQuantity(*reported, resource.DecimalSI)
 	}
@@ -68,12 +68,12 @@ func overlayCPU(list, before v1.ResourceList, reported *int64, floor int64) {
 // overlayMemory replaces the memory of list by the reported bytes. Without a report it uses
 // before.
 func overlayMemory(list, before v1.ResourceList, reported *int64) {
-	granted := list[v1.ResourceMemory]
+	allocated := list[v1.ResourceMemory]
 	switch {
 	case list == nil:
 	case reported == nil:
 		keep(list, before, v1.ResourceMemory)
-	case granted.Value() == *reported:
+	case allocated.Value() == *reported:
 	default:
 		list[v1.ResourceMemory] = *resource.NewQuantity(*reported, resource.BinarySI)
 	}

@@ -40,7 +40,7 @@ func (b *builder) demandsRestartAll(c *v1.Container, old *v1.ContainerStatus) bo
 	return old != nil && old.State.Terminated != nil && podfacts.RestartsAll(c, old.State.Terminated.ExitCode)
 }
 
-func (b *builder) allGone() bool {
+func (b *builder) allRemoved() bool {
 	if !b.observed() {
 		return false
 	}

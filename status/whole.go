@@ -9,27 +9,27 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// whole sets the pod-level resources of the status (KEP-5419): the allocated requests, and the
-// actual resources from those applied to the pod and those reported for its containers.
-func (b *builder) whole(s *v1.PodStatus) {
+// podResources sets the pod-level resources of the status (KEP-5419): the allocated requests, and
+// the actual resources from those applied to the pod and those reported for its containers.
+func (b *builder) podResources(s *v1.PodStatus) {
 	pod := *b.in.Pod
-	pod.Spec.InitContainers = with(pod.Spec.InitContainers, b.grantedTo)
-	pod.Spec.Containers = with(pod.Spec.Containers, b.grantedTo)
+	pod.Spec.InitContainers = withResources(pod.Spec.InitContainers, b.allocated)
+	pod.Spec.Containers = withResources(pod.Spec.Containers, b.allocated)
 	s.AllocatedResources = podfacts.Requests(&pod)
 	if pod.Spec.Resources != nil && b.in.Applied != nil {
 		pod.Spec.Resources = b.in.Applied
 	}
-	pod.Spec.InitContainers = with(pod.Spec.InitContainers, shownIn(s.InitContainerStatuses))
-	pod.Spec.Containers = with(pod.Spec.Containers, shownIn(s.ContainerStatuses))
+	pod.Spec.InitContainers = withResources(pod.Spec.InitContainers, resourcesIn(s.InitContainerStatuses))
+	pod.Spec.Containers = withResources(pod.Spec.Containers, resourcesIn(s.ContainerStatuses))
 	s.Resources = &v1.ResourceRequirements{
 		Requests: podfacts.Requests(&pod),
 		Limits:   podfacts.Limits(&pod),
 	}
 }
 
-// with replaces the resources of containers by the results of the function. It copies the slice
-// only on a change.
-func with(containers []v1.Container, of func(*v1.Container) *v1.ResourceRequirements) []v1.Container {
+// withResources replaces the resources of containers by the results of the function. It copies the
+// slice only on a change.
+func withResources(containers []v1.Container, of func(*v1.Container) *v1.ResourceRequirements) []v1.Container {
 	out := containers
 	for i := range containers {
 		r := of(&containers[i])
@@ -44,7 +44,7 @@ func with(containers []v1.Container, of func(*v1.Container) *v1.ResourceRequirem
 	return out
 }
 
-func shownIn(statuses []v1.ContainerStatus) func(*v1.Container) *v1.ResourceRequirements {
+func resourcesIn(statuses []v1.ContainerStatus) func(*v1.Container) *v1.ResourceRequirements {
 	return func(c *v1.Container) *v1.ResourceRequirements {
 		if s := podstatus.Find(statuses, c.Name); s != nil && s.Resources != nil {
 			return s.Resources

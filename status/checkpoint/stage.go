@@ -53,7 +53,7 @@ func (s *Stage) Leftovers(ctx context.Context) ([]types.UID, error) {
 
 // has reports whether a file for Remove may exist. An unreadable path counts.
 func (s *Store) has(uid types.UID) bool {
-	if s.knows(uid) {
+	if s.isCurrent(uid) {
 		return true
 	}
 	path := s.cfg.File(uid)
@@ -65,8 +65,8 @@ func (s *Store) has(uid types.UID) bool {
 	return false
 }
 
-// knows reports whether the content of a pod's file is known and no call uses it.
-func (s *Store) knows(uid types.UID) bool {
+// isCurrent reports whether the Store has the content of a pod's file and no call uses it.
+func (s *Store) isCurrent(uid types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.pods[uid]

@@ -75,7 +75,7 @@ type entry struct {
 	users int // guarded by Store.mu: the number of calls that use the entry
 
 	mu    sync.Mutex
-	known bool   // sum is valid
+	valid bool   // sum is valid
 	sum   uint64 // of the record in the file
 }
 
@@ -87,8 +87,8 @@ func New(cfg Config) (*Store, error) {
 	return &Store{cfg: cfg, seed: maphash.MakeSeed(), pods: map[types.UID]*entry{}}, nil
 }
 
-// hold locks the entry of a pod. release unlocks it, and drops an entry without information.
-func (s *Store) hold(uid types.UID) (e *entry, release func()) {
+// lock locks the entry of a pod. release unlocks it, and drops an entry without information.
+func (s *Store) lock(uid types.UID) (e *entry, release func()) {
 	s.mu.Lock()
 	e = s.pods[uid]
 	if e == nil {
@@ -99,11 +99,11 @@ func (s *Store) hold(uid types.UID) (e *entry, release func()) {
 	s.mu.Unlock()
 	e.mu.Lock()
 	return e, func() {
-		known := e.known
+		valid := e.valid
 		e.mu.Unlock()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if e.users--; e.users == 0 && !known {
+		if e.users--; e.users == 0 && !valid {
 			delete(s.pods, uid)
 		}
 	}
@@ -121,7 +121,7 @@ func (s *Store) Save(uid types.UID, r Record) error {
 // lock, so that an older record never replaces a newer one. If newest returns false, no record is
 // saved. newest must not call the Store.
 func (s *Store) SaveNewest(uid types.UID, newest func() (Record, bool)) error {
-	e, release := s.hold(uid)
+	e, release := s.lock(uid)
 	defer release()
 	r, ok := newest()
 	if !ok {
@@ -133,23 +133,23 @@ func (s *Store) SaveNewest(uid types.UID, newest func() (Record, bool)) error {
 		return fmt.Errorf("checkpoint: pod %s: save %s: %w", uid, path, err)
 	}
 	sum := maphash.Bytes(s.seed, record)
-	if e.known && e.sum == sum {
+	if e.valid && e.sum == sum {
 		return nil
 	}
-	e.known = false
+	e.valid = false
 	if err := s.replace(path, data); err != nil {
 		return fmt.Errorf("checkpoint: pod %s: save: %w", uid, err)
 	}
-	e.known, e.sum = true, sum
+	e.valid, e.sum = true, sum
 	return nil
 }
 
 // Load returns the record of a pod. Its error wraps fs.ErrNotExist without a record, and
 // ErrCorrupt for an unusable file, which it sets aside.
 func (s *Store) Load(uid types.UID) (Record, error) {
-	e, release := s.hold(uid)
+	e, release := s.lock(uid)
 	defer release()
-	e.known = false
+	e.valid = false
 	path := s.cfg.File(uid)
 	r, record, err := read(path, uid)
 	switch {
@@ -159,7 +159,7 @@ func (s *Store) Load(uid types.UID) (Record, error) {
 	case err != nil:
 		return Record{}, fmt.Errorf("checkpoint: pod %s: load: %w", uid, err)
 	}
-	e.known, e.sum = true, maphash.Bytes(s.seed, record)
+	e.valid, e.sum = true, maphash.Bytes(s.seed, record)
 	return r, nil
 }
 
@@ -167,9 +167,9 @@ func (s *Store) Load(uid types.UID) (Record, error) {
 // error. Call Remove before the removal of the folder; otherwise Save may skip a write in the
 // belief that the record still exists.
 func (s *Store) Remove(uid types.UID) error {
-	e, release := s.hold(uid)
+	e, release := s.lock(uid)
 	defer release()
-	e.known = false
+	e.valid = false
 	path := s.cfg.File(uid)
 	var errs []error
 	for _, file := range []string{path, path + tmpSuffix, path + asideSuffix} {

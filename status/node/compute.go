@@ -49,10 +49,10 @@ func Compute(old *v1.NodeStatus, facts Facts, setters ...Setter) *v1.NodeStatus 
 // Changed reports whether two statuses differ in more than heartbeats. It ignores the order of
 // conditions and the difference between nil and empty lists.
 func Changed(a, b *v1.NodeStatus) bool {
-	return !equality.Semantic.DeepEqual(essence(a), essence(b))
+	return !equality.Semantic.DeepEqual(withoutHeartbeats(a), withoutHeartbeats(b))
 }
 
-func essence(status *v1.NodeStatus) *v1.NodeStatus {
+func withoutHeartbeats(status *v1.NodeStatus) *v1.NodeStatus {
 	if status == nil {
 		return &v1.NodeStatus{}
 	}

@@ -100,17 +100,17 @@ func SetPressure(status *v1.NodeStatus, facts *Facts) {
 // SetReady sets the condition Ready. It depends on the capacity from earlier setters.
 func SetReady(status *v1.NodeStatus, facts *Facts) {
 	c := v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"}
-	if why := whyNotReady(status, facts); len(why) > 0 {
+	if why := notReadyReasons(status, facts); len(why) > 0 {
 		c.Status, c.Reason, c.Message = v1.ConditionFalse, "KubeletNotReady", strings.Join(why, "; ")
 	}
 	SetCondition(status, facts, c)
 }
 
-// whyNotReady returns the reasons in order, without duplicates.
-func whyNotReady(status *v1.NodeStatus, facts *Facts) (why []string) {
+// notReadyReasons returns the reasons in order, without duplicates.
+func notReadyReasons(status *v1.NodeStatus, facts *Facts) (reasons []string) {
 	for _, reason := range facts.NotReady {
-		if reason != "" && !slices.Contains(why, reason) {
-			why = append(why, reason)
+		if reason != "" && !slices.Contains(reasons, reason) {
+			reasons = append(reasons, reason)
 		}
 	}
 	needed := []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods}
@@ -124,7 +124,7 @@ func whyNotReady(status *v1.NodeStatus, facts *Facts) (why []string) {
 		}
 	}
 	if len(missing) > 0 {
-		why = append(why, "missing node capacity for resources: "+strings.Join(missing, ", "))
+		reasons = append(reasons, "missing node capacity for resources: "+strings.Join(missing, ", "))
 	}
-	return why
+	return reasons
 }

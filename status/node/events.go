@@ -28,7 +28,7 @@ func Events(name string, old, new *v1.NodeStatus) (events []Event) {
 		events = append(events, Event{v1.EventTypeNormal, reason, fmt.Sprintf("Node %s status is now: %s", name, reason)})
 	}
 	for _, p := range []pressure{memoryPressure(), diskPressure(), pidPressure()} {
-		switch turned(&was, new, p.kind) {
+		switch changedTo(&was, new, p.kind) {
 		case v1.ConditionTrue:
 			became(p.shortEvent)
 		case v1.ConditionFalse:
@@ -38,7 +38,7 @@ func Events(name string, old, new *v1.NodeStatus) (events []Event) {
 	if Condition(&was, v1.NodeReady) == nil {
 		return events
 	}
-	switch turned(&was, new, v1.NodeReady) {
+	switch changedTo(&was, new, v1.NodeReady) {
 	case v1.ConditionTrue:
 		became("NodeReady")
 	case v1.ConditionFalse:
@@ -47,7 +47,7 @@ func Events(name string, old, new *v1.NodeStatus) (events []Event) {
 	return events
 }
 
-func turned(old, new *v1.NodeStatus, kind v1.NodeConditionType) v1.ConditionStatus {
+func changedTo(old, new *v1.NodeStatus, kind v1.NodeConditionType) v1.ConditionStatus {
 	was, is := Condition(old, kind), Condition(new, kind)
 	if is == nil || (was != nil && was.Status == is.Status) {
 		return ""

@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/status/writer"
 )
 
-func converges(s *stage) (err error) {
+func convergence(s *fixture) (err error) {
 	m, err := writer.New(writer.Config{Sinks: []writer.NamedSink{{Name: "sink", Sink: s.Sink}}})
 	if err != nil {
 		return err
@@ -43,14 +43,14 @@ func converges(s *stage) (err error) {
 		}
 	}
 	for _, ref := range refs {
-		if err := s.eventually(func() error { return s.arrived(m, ref) }); err != nil {
+		if err := s.eventually(func() error { return s.checkDelivered(m, ref) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *stage) arrived(m *writer.Writer, ref status.Ref) error {
+func (s *fixture) checkDelivered(m *writer.Writer, ref status.Ref) error {
 	pod := s.Pod(ref.Namespace, ref.Name)
 	if pod == nil {
 		return fmt.Errorf("pod %v is gone", ref)
@@ -67,10 +67,10 @@ func (s *stage) arrived(m *writer.Writer, ref status.Ref) error {
 	return nil
 }
 
-func (s *stage) eventually(ask func() error) error {
+func (s *fixture) eventually(check func() error) error {
 	pause := time.Millisecond
 	for {
-		err := ask()
+		err := check()
 		if err == nil {
 			return nil
 		}
@@ -78,7 +78,7 @@ func (s *stage) eventually(ask func() error) error {
 		case <-time.After(pause):
 			pause = min(2*pause, time.Second)
 		case <-s.ctx.Done():
-			return fmt.Errorf("for %v: %w", patience, err)
+			return fmt.Errorf("for %v: %w", ruleTimeout, err)
 		}
 	}
 }

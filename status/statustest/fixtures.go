@@ -17,22 +17,22 @@ import (
 
 const namespace = "statustest"
 
-// stage is the environment of a rule. It starts with one pod with the status first.
-type stage struct {
+// fixture is the environment of a rule. It starts with one pod with the status first.
+type fixture struct {
 	Harness
 	ctx context.Context
 	ref status.Ref
 }
 
 func (r rule) run(ctx context.Context, h Harness) (err error) {
-	s := &stage{Harness: h, ctx: ctx}
+	s := &fixture{Harness: h, ctx: ctx}
 	if s.ref, err = s.create("pod", "uid-pod"); err != nil {
 		return err
 	}
-	return r.play(s)
+	return r.check(s)
 }
 
-func (s *stage) create(name string, uid types.UID) (status.Ref, error) {
+func (s *fixture) create(name string, uid types.UID) (status.Ref, error) {
 	pod := s.Create(&v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid},
 		Spec:       v1.PodSpec{NodeName: "node", Containers: []v1.Container{{Name: "app", Image: "image"}}},
@@ -44,14 +44,14 @@ func (s *stage) create(name string, uid types.UID) (status.Ref, error) {
 	return status.Ref{Namespace: namespace, Name: name, UID: pod.UID}, nil
 }
 
-func (s *stage) recreate() (status.Ref, error) {
+func (s *fixture) recreate() (status.Ref, error) {
 	s.Remove(s.ref.Namespace, s.ref.Name)
 	return s.create(s.ref.Name, s.ref.UID+"-2")
 }
 
-func (s *stage) pod() *v1.Pod { return s.Pod(s.ref.Namespace, s.ref.Name) }
+func (s *fixture) pod() *v1.Pod { return s.Pod(s.ref.Namespace, s.ref.Name) }
 
-func (s *stage) edit(change func(*v1.PodStatus)) { s.Change(s.ref.Namespace, s.ref.Name, change) }
+func (s *fixture) edit(change func(*v1.PodStatus)) { s.Change(s.ref.Namespace, s.ref.Name, change) }
 
 // at returns a time with a precision that every sink can store.
 func at(minutes int) metav1.Time {

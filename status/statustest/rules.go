@@ -16,7 +16,7 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-func getNow(s *stage) error {
+func getCurrent(s *fixture) error {
 	for _, value := range []v1.ConditionStatus{v1.ConditionFalse, v1.ConditionTrue} {
 		s.edit(func(now *v1.PodStatus) {
 			now.Conditions = append(first().Conditions, is("example.com/gate", value, 3))
@@ -37,7 +37,7 @@ func getNow(s *stage) error {
 	return nil
 }
 
-func getOther(s *stage) error {
+func getOther(s *fixture) error {
 	new, err := s.recreate()
 	if err != nil {
 		return err
@@ -49,9 +49,9 @@ func getOther(s *stage) error {
 	return nil
 }
 
-func getNone(s *stage) error {
-	nobody := status.Ref{Namespace: namespace, Name: "nobody", UID: "uid"}
-	if pod, err := s.Sink.Get(s.ctx, nobody); !errors.Is(err, status.ErrNotFound) {
+func getNone(s *fixture) error {
+	missing := status.Ref{Namespace: namespace, Name: "nobody", UID: "uid"}
+	if pod, err := s.Sink.Get(s.ctx, missing); !errors.Is(err, status.ErrNotFound) {
 		return fmt.Errorf("Get of a pod that is not there returned %v, %v instead of ErrNotFound", pod, err)
 	}
 	s.Remove(s.ref.Namespace, s.ref.Name)
@@ -61,7 +61,7 @@ func getNone(s *stage) error {
 	return nil
 }
 
-func (s *stage) patch(states ...*v1.PodStatus) (pod *v1.Pod, err error) {
+func (s *fixture) patch(states ...*v1.PodStatus) (pod *v1.Pod, err error) {
 	before := first()
 	for _, next := range states {
 		if pod, err = s.Sink.Patch(s.ctx, s.ref, before, next); err != nil {
@@ -72,14 +72,14 @@ func (s *stage) patch(states ...*v1.PodStatus) (pod *v1.Pod, err error) {
 	return pod, nil
 }
 
-func patchWrites(s *stage) error {
+func patchWrites(s *fixture) error {
 	if _, err := s.patch(second(), third()); err != nil {
 		return err
 	}
 	return shows(s.pod(), third())
 }
 
-func patchRemoves(s *stage) error {
+func patchRemoves(s *fixture) error {
 	bare := &v1.PodStatus{Phase: v1.PodFailed, Reason: "NodeAffinity", Message: "rejected", QOSClass: first().QOSClass}
 	if _, err := s.patch(bare); err != nil {
 		return err
@@ -87,7 +87,7 @@ func patchRemoves(s *stage) error {
 	return shows(s.pod(), bare)
 }
 
-func patchReturns(s *stage) error {
+func patchReturns(s *fixture) error {
 	s.edit(func(now *v1.PodStatus) {
 		now.Conditions = append(now.Conditions, is("example.com/gate", v1.ConditionTrue, 3))
 	})
@@ -113,7 +113,7 @@ func patchReturns(s *stage) error {
 	return nil
 }
 
-func patchLeaves(s *stage) error {
+func patchKeepsConditions(s *fixture) error {
 	gate := func(value v1.ConditionStatus) func(*v1.PodStatus) {
 		return func(now *v1.PodStatus) {
 			if c := podfacts.Condition(now.Conditions, "example.com/gate"); c != nil {
@@ -140,7 +140,7 @@ func patchLeaves(s *stage) error {
 	return nil
 }
 
-func patchAgain(s *stage) error {
+func patchAgain(s *fixture) error {
 	if _, err := s.patch(second()); err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func patchAgain(s *stage) error {
 }
 
 // patchStale patches from a state that another client has changed meanwhile.
-func patchStale(s *stage) error {
+func patchStale(s *fixture) error {
 	s.edit(func(now *v1.PodStatus) { now.NominatedNodeName = "another" })
 	wanted := first()
 	wanted.Phase, wanted.Message = v1.PodRunning, "up"
@@ -165,7 +165,7 @@ func patchStale(s *stage) error {
 	return shows(pod, wanted)
 }
 
-func patchOther(s *stage) error {
+func patchOther(s *fixture) error {
 	if _, err := s.recreate(); err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func patchOther(s *stage) error {
 	return shows(s.pod(), first())
 }
 
-func patchNone(s *stage) error {
+func patchNone(s *fixture) error {
 	ref := status.Ref{Namespace: namespace, Name: "nobody", UID: "uid"}
 	if _, err := s.Sink.Patch(s.ctx, ref, first(), second()); !errors.Is(err, status.ErrNotFound) {
 		return fmt.Errorf("Patch of a pod that is not there returned %v instead of ErrNotFound", err)
@@ -186,20 +186,20 @@ func patchNone(s *stage) error {
 	return nil
 }
 
-func patchArguments(s *stage) error {
+func patchArguments(s *fixture) error {
 	old, new := first(), third()
 	if _, err := s.Sink.Patch(s.ctx, s.ref, old, new); err != nil {
 		return fmt.Errorf("Patch: %w", err)
 	}
-	s.edit(func(now *v1.PodStatus) { scribble(now) })
+	s.edit(func(now *v1.PodStatus) { overwrite(now) })
 	if !equality.Semantic.DeepEqual(old, first()) || !equality.Semantic.DeepEqual(new, third()) {
 		return errors.New("the arguments of Patch were changed")
 	}
 	return nil
 }
 
-// scribble changes the values that a status points to, to detect shared memory.
-func scribble(s *v1.PodStatus) {
+// overwrite changes the values that a status points to, to detect shared memory.
+func overwrite(s *v1.PodStatus) {
 	for i := range s.Conditions {
 		s.Conditions[i].Message = "scribbled"
 	}
@@ -208,7 +208,7 @@ func scribble(s *v1.PodStatus) {
 	}
 }
 
-func returnedStays(s *stage) error {
+func returnedUnchanged(s *fixture) error {
 	patched, err := s.patch(second())
 	if err != nil {
 		return err
@@ -220,7 +220,7 @@ func returnedStays(s *stage) error {
 	if _, err := s.Sink.Patch(s.ctx, s.ref, second(), third()); err != nil {
 		return fmt.Errorf("Patch: %w", err)
 	}
-	s.edit(func(now *v1.PodStatus) { scribble(now) })
+	s.edit(func(now *v1.PodStatus) { overwrite(now) })
 	if err := shows(patched, second()); err != nil {
 		return fmt.Errorf("what Patch returned has changed: %w", err)
 	}
@@ -230,7 +230,7 @@ func returnedStays(s *stage) error {
 	return nil
 }
 
-func parallel(s *stage) error {
+func concurrentCalls(s *fixture) error {
 	const n = 20
 	refs := make([]status.Ref, n)
 	for i := range refs {
@@ -263,9 +263,9 @@ func parallel(s *stage) error {
 	return nil
 }
 
-// ended calls Patch with a cancelled context. The call may take effect or not, but it must return
-// promptly, and its result must match its effect.
-func ended(s *stage) error {
+// cancelledContext calls Patch with a cancelled context. The call may take effect or not, but it
+// must return promptly, and its result must match its effect.
+func cancelledContext(s *fixture) error {
 	ctx, cancel := context.WithCancel(s.ctx)
 	cancel()
 	done := make(chan error, 1)
@@ -273,7 +273,7 @@ func ended(s *stage) error {
 		_, err := s.Sink.Patch(ctx, s.ref, first(), second())
 		done <- err
 	}()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(ruleTimeout)
 	defer timer.Stop()
 	var err error
 	select {
@@ -290,7 +290,7 @@ func ended(s *stage) error {
 	return nil
 }
 
-func deleteNow(s *stage) error {
+func deleteNow(s *fixture) error {
 	if _, err := s.patch(third()); err != nil {
 		return err
 	}
@@ -303,7 +303,7 @@ func deleteNow(s *stage) error {
 	return nil
 }
 
-func deleteOther(s *stage) error {
+func deleteOther(s *fixture) error {
 	new, err := s.recreate()
 	if err != nil {
 		return err
@@ -317,7 +317,7 @@ func deleteOther(s *stage) error {
 	return nil
 }
 
-func deleteNone(s *stage) error {
+func deleteNone(s *fixture) error {
 	s.Remove(s.ref.Namespace, s.ref.Name)
 	if err := s.Sink.Delete(s.ctx, s.ref); !errors.Is(err, status.ErrNotFound) {
 		return fmt.Errorf("Delete of a pod that is not there returned %v instead of ErrNotFound", err)

@@ -249,17 +249,17 @@ func (s *Sink) do(ctx context.Context, c *Call, effect func(*v1.Pod, *Call) (*v1
 	if err := cmp.Or(fault.Err, down); err != nil {
 		return nil, s.end(c, err)
 	}
-	var told []func(*v1.Pod)
+	var watchers []func(*v1.Pod)
 	s.mu.Lock()
 	pod := s.pods[nameOf(c.Ref.Namespace, c.Ref.Name)]
 	var err error
 	if pod == nil {
 		err = fmt.Errorf("statustest: pod %s: %w", c.Ref, status.ErrNotFound)
 	} else if pod, err = effect(pod, c); c.Applied && pod != nil {
-		told = s.watchers
+		watchers = s.watchers
 	}
 	s.mu.Unlock()
-	for _, tell := range told {
+	for _, tell := range watchers {
 		tell(pod)
 	}
 	if err == nil {

@@ -26,8 +26,8 @@ type Harness struct {
 	Remove func(namespace, name string)
 }
 
-// patience bounds a rule, and a call with a cancelled context.
-const patience = 30 * time.Second
+// ruleTimeout bounds a rule, and a call with a cancelled context.
+const ruleTimeout = 30 * time.Second
 
 // Run tests whether a sink implements the contract of status.Sink, with one subtest per rule. It
 // calls New for each subtest. New registers its cleanup with t.Cleanup. The suite runs inside and
@@ -39,7 +39,7 @@ func Run(t *testing.T, New func(t testing.TB) Harness) {
 			if err := h.complete(); err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), ruleTimeout)
 			defer cancel()
 			if err := c.run(ctx, h); err != nil {
 				t.Fatal(err)
@@ -59,28 +59,28 @@ func (h Harness) complete() error {
 }
 
 type rule struct {
-	name string
-	play func(*stage) error
+	name  string
+	check func(*fixture) error
 }
 
 var cases = []rule{
-	{"Get returns the pod as it is now", getNow},
+	{"Get returns the pod as it is now", getCurrent},
 	{"Get returns the pod that has the name, whatever its UID", getOther},
 	{"Get tells that there is no pod", getNone},
 	{"Patch writes all that differs", patchWrites},
 	{"Patch removes what is wanted no more", patchRemoves},
 	{"Patch returns the pod as it is then", patchReturns},
-	{"Patch leaves conditions of others alone", patchLeaves},
+	{"Patch leaves conditions of others alone", patchKeepsConditions},
 	{"Patch may be repeated", patchAgain},
 	{"Patch from an old state changes what differs", patchStale},
 	{"Patch writes to no pod of another UID", patchOther},
 	{"Patch makes no pod", patchNone},
 	{"Patch leaves its arguments alone", patchArguments},
-	{"what was returned does not change", returnedStays},
-	{"pods are written at the same time", parallel},
-	{"a context that has ended ends calls", ended},
+	{"what was returned does not change", returnedUnchanged},
+	{"pods are written at the same time", concurrentCalls},
+	{"a context that has ended ends calls", cancelledContext},
 	{"Delete removes the pod at once", deleteNow},
 	{"Delete removes no pod of another UID", deleteOther},
 	{"Delete tells that there is no pod", deleteNone},
-	{"a manager brings every pod to the newest status", converges},
+	{"a manager brings every pod to the newest status", convergence},
 }

@@ -67,10 +67,10 @@ func TestViolationsAreReadable(t *testing.T) {
 		}
 	})
 	require.NoError(t, h.complete())
-	for name, rule := range map[string]func(*stage) error{
+	for name, rule := range map[string]func(*fixture) error{
 		"getNone": getNone, "patchOther": patchOther, "patchNone": patchNone, "deleteOther": deleteOther, "deleteNone": deleteNone,
 	} {
-		err := rule(&stage{Harness: h, ctx: t.Context()})
+		err := rule(&fixture{Harness: h, ctx: t.Context()})
 		require.ErrorContains(t, err, "<nil> instead of", name)
 		require.NotContains(t, err.Error(), "%!", name)
 		for _, pod := range []string{"pod", "nobody"} {
@@ -253,7 +253,7 @@ var defects = []struct {
 	{"Patch changes its arguments", []string{"leaves its arguments alone"}, func(b *broken) {
 		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
 			pod, err := b.Sink.Patch(ctx, ref, old, new)
-			scribble(old)
+			overwrite(old)
 			return pod, err
 		}
 	}},
@@ -289,7 +289,7 @@ var defects = []struct {
 	{"Patch waits on whatever its context says", []string{"has ended ends calls"}, func(b *broken) {
 		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
 			if ctx.Err() != nil {
-				time.Sleep(2 * patience)
+				time.Sleep(2 * ruleTimeout)
 			}
 			return b.Sink.Patch(ctx, ref, old, new)
 		}
@@ -353,13 +353,13 @@ func TestDefectsAreFound(t *testing.T) {
 						d.spoil(b)
 						return b
 					})
-					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					ctx, cancel := context.WithTimeout(t.Context(), ruleTimeout)
 					if err := c.run(ctx, h); err != nil {
 						failed = append(failed, c.name)
 					}
 					cancel()
 				}
-				time.Sleep(3 * patience) // for the remains of a defect
+				time.Sleep(3 * ruleTimeout) // for the remains of a defect
 				for _, part := range d.found {
 					require.Contains(t, strings.Join(failed, "; "), part)
 				}

@@ -35,7 +35,7 @@ type facts struct {
 
 // next returns the next call, or false without one. The caller must call done after each call.
 func (s *slot) next(f facts) (c call, ok bool) {
-	s.aim(f)
+	s.refresh(f)
 	f.mayStillRun = f.mayStillRun && !s.finished
 	for s.toWrite() || s.toDelete() {
 		switch {
@@ -48,7 +48,7 @@ func (s *slot) next(f facts) (c call, ok bool) {
 			s.begin()
 			return s.call(call{kind: receiving, pod: s.pod, new: s.status}), true
 		case s.base == nil && s.origin && !podfacts.IsStatic(s.pod):
-			s.learn(s.pod)
+			s.setBase(s.pod)
 		case s.base == nil:
 			return s.call(call{kind: getting}), true
 		case !s.toWrite():
@@ -100,10 +100,10 @@ func (s *slot) endIsNear(partial bool, now time.Time) bool {
 
 // merged returns the desired status of the sink, based on its current one.
 func (s *slot) merged(f facts) v1.PodStatus {
-	there := &v1.Pod{Status: *s.base.status}
+	current := &v1.Pod{Status: *s.base.status}
 	if podfacts.IsStatic(s.pod) { // a static pod can restart after its end
-		there.Annotations = map[string]string{podfacts.ConfigMirror: ""}
+		current.Annotations = map[string]string{podfacts.ConfigMirror: ""}
 	}
 	wanted := podstatus.Own(s.status)
-	return podstatus.Merge(there, &wanted, f.mayStillRun, f.now)
+	return podstatus.Merge(current, &wanted, f.mayStillRun, f.now)
 }

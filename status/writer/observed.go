@@ -30,17 +30,17 @@ func (s *slot) observed(obj *v1.Pod, now time.Time) {
 	if s.base == nil {
 		return // read by the next write
 	}
-	newer, known := newerVersion(obj.ResourceVersion, s.base.version)
-	if known && !newer {
+	newer, ordered := newerVersion(obj.ResourceVersion, s.base.version)
+	if ordered && !newer {
 		return
 	}
 	before := s.base
-	s.learn(obj)
-	switch there := s.base.status; {
-	case podstatus.Equal(there, before.status):
+	s.setBase(obj)
+	switch current := s.base.status; {
+	case podstatus.Equal(current, before.status):
 		s.base.status = before.status
-	case s.kept != nil && podstatus.Equal(there, s.kept):
-	case !known:
+	case s.kept != nil && podstatus.Equal(current, s.kept):
+	case !ordered:
 		s.base = nil // obj may be outdated
 		s.recheckLater(drifted, now)
 	default:
@@ -48,8 +48,8 @@ func (s *slot) observed(obj *v1.Pod, now time.Time) {
 	}
 }
 
-// aim updates the pod and, for a static pod, its mirror, which can be recreated at any time.
-func (s *slot) aim(f facts) {
+// refresh updates the pod and, for a static pod, its mirror, which can be recreated at any time.
+func (s *slot) refresh(f facts) {
 	if f.pod != nil {
 		s.pod = f.pod
 		s.deleting = s.deleting || f.pod.DeletionTimestamp != nil

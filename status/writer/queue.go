@@ -6,9 +6,9 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// lead is the advantage of a delivery over a less urgent one, per level of urgency. It bounds
-// every wait.
-const lead = 10 * time.Second
+// urgencyLead is the advantage of a delivery over a less urgent one, per level of urgency. It
+// bounds every wait.
+const urgencyLead = 10 * time.Second
 
 // queue contains the deliveries that wait for a write. ready has the most urgent first and, among
 // equally urgent deliveries, the longest wait first. later has the deliveries that are not yet
@@ -32,7 +32,7 @@ func newQueue() queue {
 // zero means at once.
 func (q *queue) put(d *delivery, u urgency, since, at time.Time) {
 	q.remove(d)
-	d.place.order, d.place.at = since.Add(time.Duration(u)*lead), at
+	d.place.order, d.place.at = since.Add(time.Duration(u)*urgencyLead), at
 	if at.IsZero() {
 		q.ready.Put(d)
 	} else {

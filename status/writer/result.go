@@ -35,13 +35,13 @@ func (s *slot) done(c call, r result) (more bool, err error) {
 		return false, r.err
 	}
 	switch err = s.verify(c, r); {
-	case s.lacks(err) && (c.kind == deleting || s.finished && s.deleting && !s.mirror), err == nil && c.kind == deleting:
+	case s.isNotFound(err) && (c.kind == deleting || s.finished && s.deleting && !s.mirror), err == nil && c.kind == deleting:
 		err = nil // the pod is removed, even if by others
 		*s = slot{receives: s.receives, mirrors: s.mirrors, pod: s.pod, status: s.status, content: removed, flight: between, behind: s.behind}
 	case err != nil:
 		s.failed(err, r.now)
 	case c.kind == getting:
-		s.learn(r.pod)
+		s.setBase(r.pod)
 	case c.kind == patching:
 		s.patched(c, r)
 	default:
@@ -51,9 +51,9 @@ func (s *slot) done(c call, r result) (more bool, err error) {
 	return c.kind == getting || s.toDelete(), err
 }
 
-// lacks reports whether an error means that the sink has no such pod. A Receiver's error never
+// isNotFound reports whether an error means that the sink has no such pod. A Receiver's error never
 // does.
-func (s *slot) lacks(err error) bool { return !s.receives && errors.Is(err, status.ErrNotFound) }
+func (s *slot) isNotFound(err error) bool { return !s.receives && errors.Is(err, status.ErrNotFound) }
 
 // verify returns the error of a call: the sink's error or an error about its result.
 func (s *slot) verify(c call, r result) error {
@@ -81,14 +81,14 @@ func (s *slot) patched(c call, r result) {
 		overtaken, _ = newerVersion(s.base.version, r.pod.ResourceVersion)
 	}
 	if !overtaken {
-		s.learn(r.pod)
+		s.setBase(r.pod)
 	}
 	s.written(c.version, c.partial, r.now)
-	switch there := s.base.status; {
-	case podstatus.Equal(there, c.new):
+	switch current := s.base.status; {
+	case podstatus.Equal(current, c.new):
 		s.base.status, s.kept = c.new, nil // keeps one copy
-	case !overtaken && podstatus.Equal(there, c.old):
-		s.kept = there // a second patch would not change it either
+	case !overtaken && podstatus.Equal(current, c.old):
+		s.kept = current // a second patch would not change it either
 	default:
 		s.recheckLater(drifted, r.now)
 	}
@@ -125,7 +125,7 @@ func (s *slot) failed(err error, now time.Time) {
 	s.failedAs = s.urgency()
 	s.apply(callFailed)
 	switch {
-	case s.lacks(err):
+	case s.isNotFound(err):
 		s.postpone(absent, now.Add(pause(s.pod.UID, s.failures, absentPause)))
 	case s.failures > 1 || !errors.Is(err, status.ErrConflict):
 		s.postpone(failure, now.Add(pause(s.pod.UID, s.failures, resync)))
@@ -144,8 +144,8 @@ func pause(uid types.UID, failures int, longest time.Duration) time.Duration {
 	return d - d/4*time.Duration(h.Sum32()%256)/256
 }
 
-// newerVersion compares resource versions. known is false if they are not comparable.
-func newerVersion(a, b string) (newer, known bool) {
+// newerVersion compares resource versions. ordered is false if they are not comparable.
+func newerVersion(a, b string) (newer, ordered bool) {
 	x, errX := strconv.ParseUint(a, 10, 64)
 	y, errY := strconv.ParseUint(b, 10, 64)
 	return x > y, errX == nil && errY == nil

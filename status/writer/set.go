@@ -25,7 +25,7 @@ import (
 //
 // Set returns an error, without an effect, for a pod without UID, name or namespace.
 func (w *Writer) Set(pod *v1.Pod, s v1.PodStatus) error {
-	if err := identified(pod); err != nil {
+	if err := checkIdentity(pod); err != nil {
 		return err
 	}
 	s = *s.DeepCopy()
@@ -33,7 +33,7 @@ func (w *Writer) Set(pod *v1.Pod, s v1.PodStatus) error {
 	return nil
 }
 
-func identified(pod *v1.Pod) error {
+func checkIdentity(pod *v1.Pod) error {
 	if err := podfacts.CheckIdentity(pod); err != nil {
 		return fmt.Errorf("writer: %w", err)
 	}
@@ -45,12 +45,12 @@ func identified(pod *v1.Pod) error {
 // static. A pod with a deletion request is removed from a sink after the sink has accepted its
 // terminal phase. The error is the same as for Set.
 func (w *Writer) Terminate(pod *v1.Pod) error {
-	if err := identified(pod); err != nil {
+	if err := checkIdentity(pod); err != nil {
 		return err
 	}
 	w.update(pod, true, func(e *entry, before *v1.PodStatus) v1.PodStatus {
 		judged := *pod
-		judged.Status = *w.shown(e, pod, before)
+		judged.Status = *w.decisive(e, pod, before)
 		for _, d := range e.deliveries {
 			d.finished = true
 		}
@@ -59,20 +59,20 @@ func (w *Writer) Terminate(pod *v1.Pod) error {
 	return nil
 }
 
-// shown returns the status that decides the end of a pod: the last known status of the first
-// sink, otherwise the pod's own, or before if there are only Receivers. The caller holds mu.
-func (w *Writer) shown(e *entry, pod *v1.Pod, before *v1.PodStatus) *v1.PodStatus {
-	shown := before
+// decisiveStatus returns the status that decides the end of a pod: the last known status of the
+// first sink, otherwise the pod's own, or before if there are only Receivers. The caller holds mu.
+func (w *Writer) decisive(e *entry, pod *v1.Pod, before *v1.PodStatus) *v1.PodStatus {
+	decisive := before
 	for _, d := range e.deliveries {
 		switch {
 		case d.receives:
 		case d.base != nil:
 			return d.base.status
 		default:
-			shown = &pod.Status
+			decisive = &pod.Status
 		}
 	}
-	return shown
+	return decisive
 }
 
 // Change replaces the status of a pod by the result of next. It has no effect for a pod without a
@@ -106,23 +106,23 @@ func (w *Writer) SetProbed(c probe.Change) {
 // changed later, it replaces the restored one, because an agent of another kind may have run
 // meanwhile and no condition may go back in time. The error is the same as for Set.
 func (w *Writer) Restore(pod *v1.Pod, s v1.PodStatus) error {
-	if err := identified(pod); err != nil {
+	if err := checkIdentity(pod); err != nil {
 		return err
 	}
 	uid := w.translate(pod.UID)
 	s = *s.DeepCopy()
-	takeLater(s.Conditions, w.shownElsewhere(uid, pod).Conditions)
+	mergeNewer(s.Conditions, w.externalStatus(uid, pod).Conditions)
 	s = podstatus.Normalize(pod, s)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if e := w.entry(uid); e.status == nil {
-		e.hold(pod, &s)
+		e.replace(pod, &s)
 	}
 	return nil
 }
 
-// takeLater replaces conditions by those of the same type that have changed later.
-func takeLater(conditions, other []v1.PodCondition) {
+// mergeNewer replaces conditions by those of the same type that have changed later.
+func mergeNewer(conditions, other []v1.PodCondition) {
 	for i := range conditions {
 		if c := podfacts.Condition(other, conditions[i].Type); c != nil && conditions[i].LastTransitionTime.Before(&c.LastTransitionTime) {
 			conditions[i] = *c.DeepCopy()
@@ -130,8 +130,8 @@ func takeLater(conditions, other []v1.PodCondition) {
 	}
 }
 
-// shownElsewhere returns the status of the pod's mirror, or of the pod itself without one.
-func (w *Writer) shownElsewhere(uid types.UID, pod *v1.Pod) *v1.PodStatus {
+// externalStatus returns the status of the pod's mirror, or of the pod itself without one.
+func (w *Writer) externalStatus(uid types.UID, pod *v1.Pod) *v1.PodStatus {
 	if w.cfg.Mirror != nil && podfacts.IsStatic(pod) {
 		if mirror := w.cfg.Mirror(uid); mirror != nil {
 			return &mirror.Status
@@ -142,7 +142,7 @@ func (w *Writer) shownElsewhere(uid types.UID, pod *v1.Pod) *v1.PodStatus {
 
 func (w *Writer) update(pod *v1.Pod, forced bool, next func(*entry, *v1.PodStatus) v1.PodStatus) {
 	uid := w.translate(pod.UID)
-	before := w.shownElsewhere(uid, pod)
+	before := w.externalStatus(uid, pod)
 	w.mu.Lock()
 	e := w.entry(uid)
 	if e.status != nil {
@@ -153,18 +153,18 @@ func (w *Writer) update(pod *v1.Pod, forced bool, next func(*entry, *v1.PodStatu
 	w.report(uid, c)
 }
 
-// edit changes an existing status. again makes Receivers receive it even without a change.
-func (w *Writer) edit(uid types.UID, again bool, next func(*v1.Pod, v1.PodStatus) (v1.PodStatus, bool)) {
+// edit changes an existing status. resend makes Receivers receive it even without a change.
+func (w *Writer) edit(uid types.UID, resend bool, next func(*v1.Pod, v1.PodStatus) (v1.PodStatus, bool)) {
 	uid = w.translate(uid)
 	w.mu.Lock()
 	var c change
-	if e := w.entries[uid]; e != nil && !e.leaving {
+	if e := w.entries[uid]; e != nil && !e.pruned {
 		if s, ok := next(e.pod, *e.status); ok {
 			c = w.store(e, e.pod, e.status, s, false)
 		}
 		for _, d := range e.deliveries {
-			if again && e.set && d.receives {
-				d.again(time.Now())
+			if resend && e.set && d.receives {
+				d.resend(time.Now())
 				d.target.enqueue(d)
 			}
 		}
@@ -184,12 +184,12 @@ func (w *Writer) store(e *entry, pod *v1.Pod, before *v1.PodStatus, s v1.PodStat
 	}
 	now := time.Now()
 	s = podstatus.Normalize(pod, podstatus.Follow(*before, s, now))
-	c = change{happened: e.status == nil || !e.set || e.leaving || !podstatus.Equal(e.status, &s), before: e.status, after: &s}
-	e.hold(pod, &s) // even if equal: data of other components may have changed
+	c = change{happened: e.status == nil || !e.set || e.pruned || !podstatus.Equal(e.status, &s), before: e.status, after: &s}
+	e.replace(pod, &s) // even if equal: data of other components may have changed
 	if !c.happened && !forced {
 		return c
 	}
-	e.leaving, e.set = false, true
+	e.pruned, e.set = false, true
 	for _, d := range e.deliveries {
 		d.set(pod, &s, now)
 		d.target.enqueue(d)
@@ -197,11 +197,11 @@ func (w *Writer) store(e *entry, pod *v1.Pod, before *v1.PodStatus, s v1.PodStat
 	return c
 }
 
-// hold replaces pod and status without a write.
-func (e *entry) hold(pod *v1.Pod, s *v1.PodStatus) {
+// replace sets pod and status without a write.
+func (e *entry) replace(pod *v1.Pod, s *v1.PodStatus) {
 	e.pod, e.status = pod, s
 	for _, d := range e.deliveries {
-		d.hold(pod, s)
+		d.replace(pod, s)
 	}
 }
 
@@ -224,8 +224,8 @@ func (w *Writer) report(uid types.UID, c change) {
 
 func (w *Writer) reportTerminated(kind string, before, after []v1.ContainerStatus) {
 	for _, c := range after {
-		had := slices.ContainsFunc(before, func(b v1.ContainerStatus) bool { return b.Name == c.Name && b.State.Terminated != nil })
-		if c.State.Terminated != nil && !had {
+		wasTerminated := slices.ContainsFunc(before, func(b v1.ContainerStatus) bool { return b.Name == c.Name && b.State.Terminated != nil })
+		if c.State.Terminated != nil && !wasTerminated {
 			w.cfg.Metrics.OnTerminated(kind, c.State.Terminated)
 		}
 	}

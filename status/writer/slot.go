@@ -122,8 +122,8 @@ func (s *slot) recheckLater(w wait, now time.Time) {
 	}
 }
 
-// hold replaces pod and status without a write.
-func (s *slot) hold(pod *v1.Pod, newest *v1.PodStatus) {
+// replace sets pod and status without a write.
+func (s *slot) replace(pod *v1.Pod, newest *v1.PodStatus) {
 	s.pod, s.status = pod, newest
 	if s.mirror = s.mirrors && podfacts.IsStatic(pod); !s.mirror {
 		s.ref = status.Ref{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
@@ -131,7 +131,7 @@ func (s *slot) hold(pod *v1.Pod, newest *v1.PodStatus) {
 }
 
 func (s *slot) set(pod *v1.Pod, newest *v1.PodStatus, now time.Time) {
-	s.hold(pod, newest)
+	s.replace(pod, newest)
 	s.deleting = s.deleting || pod.DeletionTimestamp != nil
 	s.finished = s.finished && !podfacts.IsStatic(pod) // a static pod can restart
 	s.changed(now)
@@ -142,8 +142,8 @@ func (s *slot) set(pod *v1.Pod, newest *v1.PodStatus, now time.Time) {
 	}
 }
 
-// again makes a Receiver receive a status again.
-func (s *slot) again(now time.Time) {
+// resend makes a Receiver receive a status again.
+func (s *slot) resend(now time.Time) {
 	s.changed(now)
 	s.apply(recheck)
 }
@@ -175,7 +175,7 @@ func (s *slot) urgency() urgency {
 	}
 }
 
-func (s *slot) toWrite() bool { return s.content == pending || s.content == unsure }
+func (s *slot) toWrite() bool { return s.content == pending || s.content == unverified }
 
 func (s *slot) toDelete() bool {
 	if s.content == restored || s.content == removed || s.mirror || s.receives || !s.finished || !s.isDeleting() {
@@ -186,22 +186,22 @@ func (s *slot) toDelete() bool {
 
 func (s *slot) isDeleting() bool { return s.deleting || s.base != nil && s.base.deleting }
 
-// owes reports whether the sink can and must still accept the pod's end.
-func (s *slot) owes() bool {
+// mustAcceptEnd reports whether the sink can and must still accept the pod's end.
+func (s *slot) mustAcceptEnd() bool {
 	return (s.content == pending || s.toDelete()) && s.wait != absent && (!s.mirror || s.ref.UID != "")
 }
 
-// due reports whether a call is necessary, with its urgency and earliest time. Zero means at
+// schedule reports whether a call is necessary, with its urgency and earliest time. Zero means at
 // once.
-func (s *slot) due() (u urgency, at time.Time, ok bool) {
+func (s *slot) schedule() (u urgency, at time.Time, ok bool) {
 	if s.flight != idle || !s.toWrite() && !s.toDelete() {
 		return 0, time.Time{}, false
 	}
 	return s.urgency(), s.at, true
 }
 
-// learn sets the base from a pod of the sink, without data of other components.
-func (s *slot) learn(obj *v1.Pod) {
+// setBase sets the base from a pod of the sink, without data of other components.
+func (s *slot) setBase(obj *v1.Pod) {
 	part := podstatus.Normalize(s.pod, podstatus.Own(&obj.Status))
 	s.base = &base{version: obj.ResourceVersion, deleting: obj.DeletionTimestamp != nil, status: &part}
 	s.seen, s.origin = phaseReadyOf(&part), false

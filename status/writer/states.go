@@ -4,11 +4,11 @@ package writer
 type content uint8
 
 const (
-	restored content = iota // no status was set since the agent's start: no write necessary
-	pending                 // the sink has not accepted the newest status
-	unsure                  // the sink accepted the newest status, and may have another now
-	accepted                // the sink has the newest status
-	removed                 // the pod was removed from the sink
+	restored   content = iota // no status was set since the agent's start: no write necessary
+	pending                   // the sink has not accepted the newest status
+	unverified                // the sink accepted the newest status, and may have another now
+	accepted                  // the sink has the newest status
+	removed                   // the pod was removed from the sink
 	contents
 )
 
@@ -66,16 +66,16 @@ var transitions = [events]struct {
 	next [contents]content
 	ends wait
 }{
-	// restored, pending, unsure, accepted, removed
+	// restored, pending, unverified, accepted, removed
 	statusSet:     {[...]content{pending, pending, pending, pending, pending}, noMirror | nearEnd | runs | drifted},
 	urgentSet:     {[...]content{pending, pending, pending, pending, pending}, allWaits},
-	recheck:       {[...]content{restored, pending, unsure, unsure, removed}, 0},
-	flushed:       {[...]content{restored, pending, unsure, unsure, removed}, allWaits},
-	callFailed:    {[...]content{restored, pending, unsure, unsure, removed}, allWaits},
+	recheck:       {[...]content{restored, pending, unverified, unverified, removed}, 0},
+	flushed:       {[...]content{restored, pending, unverified, unverified, removed}, allWaits},
+	callFailed:    {[...]content{restored, pending, unverified, unverified, removed}, allWaits},
 	newestWritten: {[...]content{restored, accepted, accepted, accepted, removed}, allWaits},
-	olderWritten:  {[...]content{restored, pending, unsure, accepted, removed}, allWaits},
-	podSeen:       {[...]content{restored, pending, unsure, accepted, removed}, absent},
-	deletionSeen:  {[...]content{restored, pending, unsure, accepted, removed}, absent | runs | drifted},
-	sinkRecovered: {[...]content{restored, pending, unsure, accepted, removed}, failure},
+	olderWritten:  {[...]content{restored, pending, unverified, accepted, removed}, allWaits},
+	podSeen:       {[...]content{restored, pending, unverified, accepted, removed}, absent},
+	deletionSeen:  {[...]content{restored, pending, unverified, accepted, removed}, absent | runs | drifted},
+	sinkRecovered: {[...]content{restored, pending, unverified, accepted, removed}, failure},
 	mirrorChanged: {[...]content{restored, pending, pending, pending, removed}, allWaits},
 }

@@ -73,7 +73,7 @@ func TestDetailsAreWrittenInAStorm(t *testing.T) {
 		r.pass(time.Second)
 		r.sink.SetLatency(10 * time.Millisecond)
 		r.Set(pods[0], withMessage(running(pods[0], false), "detail"))
-		for i := range 1100 { // longer than the lead of transitions
+		for i := range 1100 { // longer than urgencyLead
 			for _, pod := range pods[1:] {
 				r.Set(pod, running(pod, i%2 == 0))
 			}

@@ -16,9 +16,9 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// outage is the number of failed calls in a row after which a successful one ends the waits of
-// all pods.
-const outage = 3
+// outageFailures is the number of failed calls in a row after which a successful one ends the
+// waits of all pods.
+const outageFailures = 3
 
 // target is a sink with its queue of writes. It shares only Writer.mu with other sinks, which is
 // never locked during a call.
@@ -115,7 +115,7 @@ func (t *target) serve(ctx, calls context.Context, writes *sync.WaitGroup, until
 
 // enqueue updates a delivery's place in the queue. The caller holds Writer.mu.
 func (t *target) enqueue(d *delivery) {
-	u, at, ok := d.due()
+	u, at, ok := d.schedule()
 	if !ok || !d.current() {
 		t.queue.remove(d)
 		return
@@ -194,14 +194,14 @@ func (t *target) flush(ctx context.Context, uid types.UID) error {
 	}
 }
 
-// noteResult tracks the health of the sink. After an outage, the first successful call ends the
+// trackHealth tracks the health of the sink. After an outage, the first successful call ends the
 // waits of all pods. The caller holds Writer.mu.
-func (t *target) noteResult(err error) {
+func (t *target) trackHealth(err error) {
 	if err != nil && !errors.Is(err, status.ErrNotFound) && !errors.Is(err, status.ErrConflict) {
 		t.failures++
 		return
 	}
-	if t.failures >= outage {
+	if t.failures >= outageFailures {
 		t.recovered()
 	}
 	t.failures = 0

@@ -24,7 +24,7 @@ func (t *target) write(ctx context.Context, d *delivery) (err error) {
 		var c call
 		if c, more = t.next(d); more {
 			r, late := t.call(ctx, c, release)
-			more = t.take(ctx, d, c, r) && !late
+			more = t.record(ctx, d, c, r) && !late
 		}
 	}
 	release()
@@ -45,12 +45,12 @@ func (t *target) next(d *delivery) (c call, ok bool) {
 	return c, false
 }
 
-// take records the result of a call and reports whether the write continues.
-func (t *target) take(ctx context.Context, d *delivery, c call, r result) (more bool) {
+// record records the result of a call and reports whether the write continues.
+func (t *target) record(ctx context.Context, d *delivery, c call, r result) (more bool) {
 	t.w.mu.Lock()
 	more, err := d.done(c, r)
 	failures := d.failures
-	t.noteResult(r.err)
+	t.trackHealth(r.err)
 	t.w.mu.Unlock()
 	t.logFailure(ctx, c, failures, err)
 	return more
@@ -75,7 +75,7 @@ func (t *target) end(d *delivery) error {
 	}
 	if e := t.w.entries[d.entry.uid]; e != nil {
 		t.enqueue(e.deliveries[t.index])
-		t.w.dropIfTold(e)
+		t.w.dropIfAccepted(e)
 	}
 	t.wake.Wake()
 	return d.err

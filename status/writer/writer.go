@@ -45,8 +45,8 @@ type entry struct {
 	status *v1.PodStatus
 	// set is true if the status was set after a restore, if any.
 	set bool
-	// leaving is true if the pod was pruned, but a sink has not accepted its end.
-	leaving    bool
+	// pruned is true if the pod was pruned, but a sink has not accepted its end.
+	pruned     bool
 	deliveries []*delivery
 }
 
@@ -90,7 +90,7 @@ func (w *Writer) Get(uid types.UID) *v1.PodStatus {
 	uid = w.translate(uid)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if e := w.entries[uid]; e != nil && !e.leaving {
+	if e := w.entries[uid]; e != nil && !e.pruned {
 		return e.status
 	}
 	return nil
@@ -103,7 +103,7 @@ func (w *Writer) Pods() map[types.UID]*v1.Pod {
 	defer w.mu.Unlock()
 	out := make(map[types.UID]*v1.Pod, len(w.entries))
 	for uid, e := range w.entries {
-		if !e.leaving {
+		if !e.pruned {
 			out[uid] = e.pod
 		}
 	}
@@ -132,8 +132,8 @@ func (w *Writer) Prune(wanted func(types.UID) bool) {
 	defer w.mu.Unlock()
 	for _, uid := range uids {
 		if e := w.entries[uid]; e != nil {
-			e.leaving = true
-			w.dropIfTold(e)
+			e.pruned = true
+			w.dropIfAccepted(e)
 		}
 	}
 }
@@ -192,17 +192,17 @@ func (w *Writer) drop(e *entry) {
 	delete(w.entries, e.uid)
 }
 
-// dropIfTold drops a pod that was pruned, or that a sink has removed, once every sink has
+// dropIfAccepted drops a pod that was pruned, or that a sink has removed, once every sink has
 // accepted its end or has no such pod. The caller holds mu.
-func (w *Writer) dropIfTold(e *entry) {
-	over := e.leaving
+func (w *Writer) dropIfAccepted(e *entry) {
+	drop := e.pruned
 	for _, d := range e.deliveries {
-		if d.owes() {
+		if d.mustAcceptEnd() {
 			return
 		}
-		over = over || d.content == removed
+		drop = drop || d.content == removed
 	}
-	if over {
+	if drop {
 		w.drop(e)
 	}
 }

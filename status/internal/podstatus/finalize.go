@@ -21,7 +21,7 @@ func Finalize(pod *v1.Pod, s v1.PodStatus, now time.Time) v1.PodStatus {
 	if wasInitialized(pod) {
 		endUnseen(s.ContainerStatuses)
 	}
-	endUnseen(begun(s.InitContainerStatuses))
+	endUnseen(withoutUnstarted(s.InitContainerStatuses))
 	if !podfacts.IsStatic(pod) && !podfacts.IsTerminalPhase(s.Phase) {
 		s.Phase = v1.PodFailed
 	}
@@ -42,7 +42,7 @@ func wasInitialized(pod *v1.Pod) bool {
 		return true
 	}
 	for i := range pod.Status.ContainerStatuses {
-		if hasBegun(&pod.Status.ContainerStatuses[i]) {
+		if hasStarted(&pod.Status.ContainerStatuses[i]) {
 			return true
 		}
 	}
@@ -59,18 +59,18 @@ func wasInitialized(pod *v1.Pod) bool {
 	}
 }
 
-// begun omits the trailing init containers that never started. The first init container always
-// counts as started.
-func begun(statuses []v1.ContainerStatus) []v1.ContainerStatus {
+// withoutUnstarted omits the trailing init containers that never started. The first init container
+// always counts as started.
+func withoutUnstarted(statuses []v1.ContainerStatus) []v1.ContainerStatus {
 	n := len(statuses)
-	for n > 1 && !hasBegun(&statuses[n-1]) {
+	for n > 1 && !hasStarted(&statuses[n-1]) {
 		n--
 	}
 	return statuses[:n]
 }
 
-// hasBegun reports whether a container ever left the waiting state.
-func hasBegun(status *v1.ContainerStatus) bool {
+// hasStarted reports whether a container ever left the waiting state.
+func hasStarted(status *v1.ContainerStatus) bool {
 	return status.State.Running != nil || status.State.Terminated != nil || status.LastTerminationState.Terminated != nil
 }
 
