@@ -138,7 +138,7 @@ func (r *Resolver) persistent(ctx context.Context, claim *v1.PersistentVolumeCla
 	case pv.Spec.ClaimRef.UID != claim.UID:
 		return nil, fmt.Errorf("%w: UID %s", ErrOtherClaim, pv.Spec.ClaimRef.UID)
 	}
-	if err := r.mayBeHere(pv); err != nil {
+	if err := r.checkNodeAffinity(pv); err != nil {
 		return nil, err
 	}
 	if r.cfg.Translate == nil {
@@ -147,8 +147,8 @@ func (r *Resolver) persistent(ctx context.Context, claim *v1.PersistentVolumeCla
 	return r.cfg.Translate(pv.DeepCopy())
 }
 
-// mayBeHere returns an error if the volume's node affinity excludes this node.
-func (r *Resolver) mayBeHere(pv *v1.PersistentVolume) error {
+// checkNodeAffinity returns an error if the volume's node affinity excludes this node.
+func (r *Resolver) checkNodeAffinity(pv *v1.PersistentVolume) error {
 	if r.cfg.Node == nil || pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
 		return nil
 	}

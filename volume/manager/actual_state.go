@@ -124,7 +124,7 @@ func (rc *reconciler) end(op *operation, out outcome, now time.Time) {
 	case *listState:
 		rc.endList(a, &out)
 	}
-	rc.touchNear(op.on)
+	rc.touchDependents(op.on)
 }
 
 func (rc *reconciler) endPod(p *podState, op *operation, out *outcome, now time.Time) {

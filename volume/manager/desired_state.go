@@ -20,10 +20,10 @@ type desiredState struct {
 	complete bool
 }
 
-// want sets the volumes that a pod needs. wantClaims follows for claims that were not read yet.
-func (rc *reconciler) want(pod *v1.Pod, volumes []resolved, now time.Time) *podState {
+// setDesired sets the volumes that a pod needs. setDesiredClaims follows for claims that were not read yet.
+func (rc *reconciler) setDesired(pod *v1.Pod, volumes []resolved, now time.Time) *podState {
 	p := rc.pod(pod.UID)
-	p.pod, p.releasing, p.scanned, p.awaited = pod, false, false, false
+	p.pod, p.releasing, p.scanned, p.notifyReady = pod, false, false, false
 	if p.op != nil {
 		p.op.outdated = true
 	}
@@ -39,15 +39,15 @@ func (rc *reconciler) want(pod *v1.Pod, volumes []resolved, now time.Time) *podS
 		r := &volumes[i]
 		p.order = append(p.order, r.name)
 		p.names[r.name] = before[r.name]
-		rc.wantName(p, r, now)
+		rc.setDesiredName(p, r, now)
 	}
 	rc.touchPod(p)
 	return p
 }
 
-// wantClaims sets the claims that want left open. It has no effect if the pod was prepared
+// setDesiredClaims sets the claims that setDesired left open. It has no effect if the pod was prepared
 // again or released in the meantime.
-func (rc *reconciler) wantClaims(pod *v1.Pod, claims []resolved, now time.Time) *podState {
+func (rc *reconciler) setDesiredClaims(pod *v1.Pod, claims []resolved, now time.Time) *podState {
 	p := rc.pods[pod.UID]
 	if p == nil || p.pod != pod || p.releasing {
 		return nil
@@ -58,19 +58,19 @@ func (rc *reconciler) wantClaims(pod *v1.Pod, claims []resolved, now time.Time) 
 		}
 	}
 	for i := range claims {
-		rc.wantName(p, &claims[i], now)
+		rc.setDesiredName(p, &claims[i], now)
 	}
 	rc.touchPod(p)
 	return p
 }
 
-// wantName sets one volume. If it was resolved before and now fails to resolve, the earlier
+// setDesiredName sets one volume. If it was resolved before and now fails to resolve, the earlier
 // result stays.
-func (rc *reconciler) wantName(p *podState, r *resolved, now time.Time) {
+func (rc *reconciler) setDesiredName(p *podState, r *resolved, now time.Time) {
 	n := p.names[r.name]
 	switch {
 	case r.err == nil && !r.claim:
-		n = rc.wantVolume(p, r, now)
+		n = rc.setDesiredVolume(p, r, now)
 	case n == nil:
 		n = &nameState{}
 	}
@@ -78,7 +78,7 @@ func (rc *reconciler) wantName(p *podState, r *resolved, now time.Time) {
 	if r.claim {
 		n.reading = now
 	}
-	known := n.err != nil
+	failedBefore := n.err != nil
 	if r.err != nil {
 		n.err, n.errAt = r.err, now
 		n.retry.failed(doNothing, now)
@@ -86,13 +86,13 @@ func (rc *reconciler) wantName(p *podState, r *resolved, now time.Time) {
 	if v := n.volume; v != nil {
 		v.wanted = true
 		v.remount = v.remount || !r.claim && v.remounts && v.state == StateMounted
-		if r.err != nil && !known && v.ready() {
+		if r.err != nil && !failedBefore && v.ready() {
 			p.warnings = append(p.warnings, r.err)
 		}
 	}
 }
 
-func (rc *reconciler) wantVolume(p *podState, r *resolved, now time.Time) *nameState {
+func (rc *reconciler) setDesiredVolume(p *podState, r *resolved, now time.Time) *nameState {
 	v := rc.volume(p, r.key(), r.plugin)
 	if !v.wanted {
 		v.spec, v.inside = r.spec, r.inside
@@ -123,7 +123,7 @@ func (rc *reconciler) release(uid types.UID) (p *podState, cancelled []*operatio
 	if p.releasing {
 		return p, nil
 	}
-	p.releasing, p.scanned, p.awaited = true, false, false
+	p.releasing, p.scanned, p.notifyReady = true, false, false
 	p.names, p.order = map[string]*nameState{}, nil
 	for _, v := range p.volumes {
 		v.wanted = false
@@ -208,7 +208,7 @@ func (rc *reconciler) claimHolder(v *volumeState) (step, bool) {
 		}
 	}
 	if len(rc.unread) > 0 && v.state == StateNotMounted {
-		return step{why: fmt.Sprintf("the scan of the disk for other users (%s)", v1.ReadWriteOncePod), soon: rc.reading()}, true
+		return step{why: fmt.Sprintf("the scan of the disk for other users (%s)", v1.ReadWriteOncePod), continues: rc.reading()}, true
 	}
 	return step{}, false
 }

@@ -16,7 +16,7 @@ import (
 // The functions of this file access no content of volumes and not even a mount point, because
 // access to an unreachable server blocks.
 
-var errLeft = errors.New("not empty")
+var errNotEmpty = errors.New("not empty")
 
 // removeFolders removes the empty folders of a pod's volumes. The error lists paths that still
 // have content.
@@ -71,7 +71,7 @@ func removeEmpty(dir string) error {
 	case err == nil, errors.Is(err, iofs.ErrNotExist):
 		return nil
 	case errors.Is(err, syscall.ENOTEMPTY):
-		return fmt.Errorf("%s: %w", dir, errLeft)
+		return fmt.Errorf("%s: %w", dir, errNotEmpty)
 	default:
 		return &iofs.PathError{Op: "rmdir", Path: dir, Err: err}
 	}

@@ -109,8 +109,8 @@ func (m *Manager) step(ctx context.Context) (begun []*operation, ready []types.U
 		for s := range m.waiters[uid] {
 			s.Wake()
 		}
-		if p := m.reconciler.pods[uid]; p != nil && p.awaited && p.ready() {
-			p.awaited = false
+		if p := m.reconciler.pods[uid]; p != nil && p.notifyReady && p.ready() {
+			p.notifyReady = false
 			ready = append(ready, uid)
 		}
 	}

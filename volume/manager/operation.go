@@ -172,7 +172,7 @@ func (rc *reconciler) begin(a item, k kind, now time.Time) *operation {
 	case *listState:
 		op.plugin, op.name = a.plugin, k.String()+" by "+a.plugin.Name()
 	}
-	rc.touchNear(a)
+	rc.touchDependents(a)
 	return op
 }
 
@@ -228,7 +228,7 @@ func (rc *reconciler) markCancelled(op *operation, now time.Time) {
 func (rc *reconciler) markStuck(op *operation) {
 	op.stuck = true
 	rc.endRefresh(op)
-	rc.touchNear(op.on)
+	rc.touchDependents(op.on)
 	if p, ok := op.on.(*podState); ok && rc.unread.has(p.uid) {
 		rc.touchClaimed()
 	}

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// moves reports whether an item makes progress: an operation runs or starts, without a wait for
+// progresses reports whether an item makes progress: an operation runs or starts, without a wait for
 // back-off or for others.
-func (rc *reconciler) moves(a item, now time.Time) bool {
+func (rc *reconciler) progresses(a item, now time.Time) bool {
 	if op := a.base().op; op != nil {
 		return !op.stuck
 	}
 	s := a.next(rc, now)
-	if s.do != doNothing || s.soon || s.drop {
+	if s.do != doNothing || s.continues || s.drop {
 		return true
 	}
-	return s.on != nil && rc.moves(s.on, now)
+	return s.on != nil && rc.progresses(s.on, now)
 }
 
 // ready reports whether containers may use all volumes of the pod.
@@ -44,14 +44,14 @@ func (rc *reconciler) prepared(p *podState, refreshed bool, now time.Time) bool 
 	if p.ready() {
 		return !refreshed || !rc.refreshes(p, now)
 	}
-	return !slices.ContainsFunc(p.wanted(), func(v *volumeState) bool { return !v.ready() && rc.moves(v, now) })
+	return !slices.ContainsFunc(p.wanted(), func(v *volumeState) bool { return !v.ready() && rc.progresses(v, now) })
 }
 
 // refreshes reports whether a refresh of a pod's volume is in progress or due.
 func (rc *reconciler) refreshes(p *podState, now time.Time) bool {
 	for _, v := range p.wanted() {
 		running := v.op != nil && v.op.again
-		if (running || v.remountDue(now)) && rc.moves(v, now) {
+		if (running || v.remountDue(now)) && rc.progresses(v, now) {
 			return true
 		}
 	}

@@ -86,8 +86,8 @@ func (rc *reconciler) touchPeers(v *volumeState) {
 	}
 }
 
-// touchNear schedules an item and the items that may wait for it.
-func (rc *reconciler) touchNear(a item) {
+// touchDependents schedules an item and the items that may wait for it.
+func (rc *reconciler) touchDependents(a item) {
 	rc.touch(a)
 	switch a := a.(type) {
 	case *podState:

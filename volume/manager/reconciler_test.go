@@ -214,9 +214,9 @@ func (s *script) settled() {
 type over struct{ release, prepared, ready bool }
 
 func (s *script) over(p *podState) over {
-	moving := s.rc.moves(p, s.now)
+	moving := s.rc.progresses(p, s.now)
 	for _, v := range p.volumes {
-		moving = moving || s.rc.moves(v, s.now)
+		moving = moving || s.rc.progresses(v, s.now)
 	}
 	return over{!p.releasing || !moving, !p.releasing && s.rc.prepared(p, true, s.now), !p.releasing && p.ready()}
 }
@@ -253,7 +253,7 @@ func (s *script) waits(v *volumeState) (waits bool, why string) {
 		}
 	}
 	if step, held := s.rc.claimHolder(v); held {
-		return !step.soon, step.why
+		return !step.continues, step.why
 	}
 	if of := v.shared; of != nil {
 		paused = paused || s.now.Before(of.retry.at)
@@ -299,7 +299,7 @@ func (s *script) want(uid types.UID, volumes ...resolved) {
 	s.logf("want %s %d", uid, len(volumes))
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: uid}}
 	s.wanted[uid] = true
-	for _, v := range s.rc.want(pod, volumes, s.now).wanted() {
+	for _, v := range s.rc.setDesired(pod, volumes, s.now).wanted() {
 		if v.remount && v.state == StateMounted { // after its claim is read
 			s.asked[v] = nil
 		} else {
@@ -626,10 +626,10 @@ func TestNothingIsBeingRead(t *testing.T) {
 		r.plugin, r.shared = own, ""
 		s.want("d", r)
 		v := s.rc.pods["d"].names["once"].volume
-		require.True(t, s.rc.moves(v, s.now), name)
+		require.True(t, s.rc.progresses(v, s.now), name)
 		s.heard = set[types.UID]{}
 		end(s)
-		require.False(t, s.rc.moves(v, s.now), name)
+		require.False(t, s.rc.progresses(v, s.now), name)
 		require.True(t, s.heard.has("d"), name)
 	}
 }
@@ -739,7 +739,7 @@ func TestClaimIsReadBeforeRefresh(t *testing.T) {
 	s.want("a", resolved{name: "grown", claim: true})
 	p := s.rc.pods["a"]
 	require.Nil(t, p.names["grown"].volume.op)
-	s.rc.wantClaims(p.pod, []resolved{grown}, s.now)
+	s.rc.setDesiredClaims(p.pod, []resolved{grown}, s.now)
 	s.next()
 	require.Equal(t, doMount, p.names["grown"].volume.op.kind)
 
@@ -747,7 +747,7 @@ func TestClaimIsReadBeforeRefresh(t *testing.T) {
 	old, other := p.names["grown"].volume, claimedVolume("disk", "1Gi")
 	other.name = "grown"
 	s.want("a", resolved{name: "grown", claim: true})
-	s.rc.wantClaims(p.pod, []resolved{other}, s.now)
+	s.rc.setDesiredClaims(p.pod, []resolved{other}, s.now)
 	s.next()
 	require.NotSame(t, old, p.names["grown"].volume)
 	require.False(t, old.wanted)
@@ -760,7 +760,7 @@ func TestClaimsOfAnEarlierPod(t *testing.T) {
 	s := newScript(t)
 	claim := resolved{name: "grown", claim: true}
 	taken := func(pod *v1.Pod) bool {
-		s.rc.wantClaims(pod, []resolved{grownVolume("grown", "1Gi")}, s.now)
+		s.rc.setDesiredClaims(pod, []resolved{grownVolume("grown", "1Gi")}, s.now)
 		p := s.rc.pods["a"]
 		return p != nil && len(p.volumes) > 0
 	}
@@ -793,7 +793,7 @@ func TestReadClaimsAreNews(t *testing.T) {
 	again.name = "again"
 	s.want("a", disk, resolved{name: "again", claim: true})
 	require.False(t, s.rc.pods["a"].ready())
-	s.rc.wantClaims(s.rc.pods["a"].pod, []resolved{again}, s.now)
+	s.rc.setDesiredClaims(s.rc.pods["a"].pod, []resolved{again}, s.now)
 	require.True(t, s.rc.pods["a"].ready())
 	s.next()
 	s.finish()

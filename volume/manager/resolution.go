@@ -64,13 +64,13 @@ func (m *Manager) readClaims(ctx context.Context, pod *v1.Pod, volumes []resolve
 	run.Each(len(out), func(i int) error {
 		name := out[i].name
 		u := used[slices.IndexFunc(used, func(u volumeUse) bool { return u.Name == name })]
-		answer := make(chan resolved, 1)
+		result := make(chan resolved, 1)
 		err := m.claims.Do(ctx, "reading the claim of volume", string(pod.UID)+"/"+name, func() error {
-			answer <- m.resolveOne(ctx, pod, u)
+			result <- m.resolveOne(ctx, pod, u)
 			return nil
 		})
 		if out[i] = (resolved{name: name, err: err}); err == nil {
-			out[i] = <-answer
+			out[i] = <-result
 		}
 		return nil
 	})

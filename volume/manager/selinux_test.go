@@ -179,7 +179,7 @@ func TestLabelsAreTold(t *testing.T) {
 		if r.label, err = m.label(pod, r); err == nil {
 			p := m.reconciler.pod(uid)
 			p.pod = pod
-			m.reconciler.wantVolume(p, r, time.Unix(1, 0))
+			m.reconciler.setDesiredVolume(p, r, time.Unix(1, 0))
 		}
 		return r.label, err
 	}

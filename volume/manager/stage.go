@@ -38,7 +38,7 @@ func (m *Manager) Prepare(ctx context.Context, pod *v1.Pod) error {
 	volumes := m.resolve(ctx, pod)
 	changed, end := m.watch(pod.UID)
 	defer end()
-	m.want(ctx, pod, volumes)
+	m.setDesired(ctx, pod, volumes)
 	refreshes := time.NewTimer(operationGrace)
 	defer refreshes.Stop()
 	return m.await(ctx, changed, refreshes.C, func(refreshed bool, cause error) (bool, error) {
@@ -46,11 +46,11 @@ func (m *Manager) Prepare(ctx context.Context, pod *v1.Pod) error {
 	})
 }
 
-// await calls over after each change until it returns true. The first argument of over is true
+// await calls done after each change until it returns true. The first argument of done is true
 // until timeout; the second is the cause of the end of ctx.
-func (m *Manager) await(ctx context.Context, changed run.Signal, timeout <-chan time.Time, over func(early bool, cause error) (bool, error)) error {
+func (m *Manager) await(ctx context.Context, changed run.Signal, timeout <-chan time.Time, done func(early bool, cause error) (bool, error)) error {
 	for early := true; ; {
-		if is, err := over(early, nil); is {
+		if is, err := done(early, nil); is {
 			return err
 		}
 		select {
@@ -60,18 +60,18 @@ func (m *Manager) await(ctx context.Context, changed run.Signal, timeout <-chan 
 		case <-m.ended:
 			return ErrEnded
 		case <-ctx.Done():
-			_, err := over(false, run.EndOf(ctx))
+			_, err := done(false, run.EndOf(ctx))
 			return err
 		}
 	}
 }
 
-// want sets the volumes that a pod needs. Volumes without claims start at once. If all volumes
+// setDesired sets the volumes that a pod needs. Volumes without claims start at once. If all volumes
 // of the pod are mounted, the read of claims is bounded by a second.
-func (m *Manager) want(ctx context.Context, pod *v1.Pod, volumes []resolved) {
+func (m *Manager) setDesired(ctx context.Context, pod *v1.Pod, volumes []resolved) {
 	limit := m.cfg.OperationTimeout
 	m.change(ctx, pod, func(rc *reconciler, now time.Time) *podState {
-		p := rc.want(pod, volumes, now)
+		p := rc.setDesired(pod, volumes, now)
 		if p.ready() {
 			limit = min(limit, operationGrace)
 		}
@@ -81,7 +81,7 @@ func (m *Manager) want(ctx context.Context, pod *v1.Pod, volumes []resolved) {
 		bounded, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		read := m.readClaims(bounded, pod, volumes)
-		m.change(ctx, pod, func(rc *reconciler, now time.Time) *podState { return rc.wantClaims(pod, read, now) })
+		m.change(ctx, pod, func(rc *reconciler, now time.Time) *podState { return rc.setDesiredClaims(pod, read, now) })
 	}
 }
 
@@ -103,18 +103,18 @@ func (m *Manager) change(ctx context.Context, pod *v1.Pod, f func(*reconciler, t
 }
 
 // prepared reports whether Prepare is over. It always is with a cause.
-func (m *Manager) prepared(uid types.UID, refreshed bool, cause error) (over bool, err error) {
+func (m *Manager) prepared(uid types.UID, refreshed bool, cause error) (done bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p, now := m.reconciler.pods[uid], time.Now()
 	if p == nil || p.releasing {
 		return true, fmt.Errorf("volume: pod %s: %w", uid, ErrReleased)
 	}
-	over = cause != nil || m.reconciler.prepared(p, refreshed, now)
-	if !over || p.ready() {
-		return over, nil
+	done = cause != nil || m.reconciler.prepared(p, refreshed, now)
+	if !done || p.ready() {
+		return done, nil
 	}
-	p.awaited = true
+	p.notifyReady = true
 	return true, m.notReady(p, "mount", cause)
 }
 
@@ -148,7 +148,7 @@ func (m *Manager) release(uid types.UID) {
 }
 
 // released reports whether Release is over. It always is with a cause.
-func (m *Manager) released(uid types.UID, cause error) (over bool, err error) {
+func (m *Manager) released(uid types.UID, cause error) (done bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p, now := m.reconciler.pods[uid], time.Now()
@@ -158,11 +158,11 @@ func (m *Manager) released(uid types.UID, cause error) (over bool, err error) {
 	case !p.releasing:
 		return true, fmt.Errorf("volume: pod %s: %w", uid, ErrPrepared)
 	}
-	moving := m.reconciler.moves(p, now)
+	progress := m.reconciler.progresses(p, now)
 	for _, v := range p.volumes {
-		moving = moving || m.reconciler.moves(v, now)
+		progress = progress || m.reconciler.progresses(v, now)
 	}
-	if moving && cause == nil {
+	if progress && cause == nil {
 		return false, nil
 	}
 	return true, m.notReady(p, "unmount", cause)
@@ -182,19 +182,19 @@ func (m *Manager) notReady(p *podState, action string, cause error) error {
 // not access the folders of pods whose volumes are in memory. It implements stages.Stage.
 func (m *Manager) Leftovers(ctx context.Context) (uids []types.UID, err error) {
 	pods, err := m.podsOnDisk()
-	known := m.withVolumes()
+	mounted := m.withVolumes()
 	var errs []error
 	for _, uid := range pods {
 		if ctx.Err() != nil {
 			return uids, run.EndOf(ctx)
 		}
-		if known.has(uid) {
+		if mounted.has(uid) {
 			uids = append(uids, uid)
 			continue
 		}
-		there, err := m.hasAny(uid)
+		hasFiles, err := m.hasFiles(uid)
 		errs = append(errs, err)
-		if there {
+		if hasFiles {
 			uids = append(uids, uid)
 		}
 	}
@@ -205,16 +205,16 @@ func (m *Manager) Leftovers(ctx context.Context) (uids []types.UID, err error) {
 func (m *Manager) withVolumes() set[types.UID] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := set[types.UID]{}
+	uids := set[types.UID]{}
 	for uid, p := range m.reconciler.pods {
 		if p.pod != nil && !p.releasing && len(p.volumes) > 0 {
-			known.add(uid)
+			uids.add(uid)
 		}
 	}
-	return known
+	return uids
 }
 
-func (m *Manager) hasAny(uid types.UID) (bool, error) {
+func (m *Manager) hasFiles(uid types.UID) (bool, error) {
 	l := m.cfg.Layout
 	for _, dir := range []string{l.Volumes(uid), l.Devices(uid), l.SubPaths(uid)} {
 		entries, err := fs.List(dir)

@@ -80,8 +80,8 @@ type podState struct {
 	// names has the volumes that the pod uses, by their names in its spec.
 	names map[string]*nameState
 	order []string
-	// awaited is true if a Prepare returned while volumes were missing.
-	awaited bool
+	// notifyReady is true if a Prepare returned while volumes were missing.
+	notifyReady bool
 	// warnings are the new errors of mounted volumes that can no longer be resolved.
 	warnings []error
 }
@@ -174,8 +174,8 @@ func (v *actualVolume) set(s State, now time.Time) {
 func (v *volumeState) claim() claimKey { return claimKey{v.key.plugin, v.key.name} }
 
 func (v *volumeState) before(other *volumeState) bool {
-	if has := v.state != StateNotMounted; has != (other.state != StateNotMounted) {
-		return has
+	if mounted := v.state != StateNotMounted; mounted != (other.state != StateNotMounted) {
+		return mounted
 	}
 	return cmp.Or(v.requestedAt.Compare(other.requestedAt), cmp.Compare(v.pod.uid, other.pod.uid)) < 0
 }

@@ -15,8 +15,8 @@ type step struct {
 	on  item
 	// at is the time of the next change without an event. Zero means never.
 	at time.Time
-	// soon is true if the item continues without an event from outside.
-	soon bool
+	// continues is true if the item continues without an event from outside.
+	continues bool
 	// drop is true if the item has no remains.
 	drop bool
 }
@@ -98,7 +98,7 @@ func (v *volumeState) nextMount(rc *reconciler, now time.Time) step {
 		}
 		return step{at: v.refreshAt}
 	}
-	if s, held := rc.claimHolder(v); held {
+	if s, blocked := rc.claimHolder(v); blocked {
 		return s
 	}
 	if s := v.shared; s != nil {
@@ -115,7 +115,7 @@ func (v *volumeState) nextMount(rc *reconciler, now time.Time) step {
 	}
 	next := v.after(doMount, now)
 	if next.do == doMount && again && rc.slots.full(v) {
-		return step{why: "the refreshes of other volumes", soon: true}
+		return step{why: "the refreshes of other volumes", continues: true}
 	}
 	return next
 }
@@ -130,11 +130,11 @@ func (v *volumeState) toExpand() int64 {
 		return 0
 	}
 	capacity := v.spec.Persistent.Spec.Capacity[v1.ResourceStorage]
-	size, has := capacity.Value(), v.expandedTo
+	size, current := capacity.Value(), v.expandedTo
 	if v.shared != nil {
-		has = v.shared.expandedTo
+		current = v.shared.expandedTo
 	}
-	if size <= has {
+	if size <= current {
 		return 0
 	}
 	return size
