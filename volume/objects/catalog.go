@@ -29,9 +29,9 @@ type Problem struct {
 	NoAnswer bool `json:"noAnswer,omitempty"`
 }
 
-// settle is the time after which a missing file counts as removed. Editors move files away and
+// removalDelay is the time after which a missing file counts as removed. Editors move files away and
 // back.
-const settle = 250 * time.Millisecond
+const removalDelay = 250 * time.Millisecond
 
 // catalog is the state of the files of a folder. It has no clock and does no I/O.
 type catalog struct {
@@ -113,8 +113,8 @@ func objectOf(file string) (volume.Object, kind, error) {
 	return o, k, nil
 }
 
-// known returns the stamp of the last version of a file, and whether the file is immutable.
-func (c *catalog) known(file string) (s stamp, immutable bool) {
+// lastStamp returns the stamp of the last version of a file, and whether the file is immutable.
+func (c *catalog) lastStamp(file string) (s stamp, immutable bool) {
 	e := c.files[file]
 	if e == nil || !e.decoded {
 		return stamp{}, false
@@ -126,7 +126,7 @@ func (c *catalog) known(file string) (s stamp, immutable bool) {
 // modification time must not be used because it is being written. apply returns the changed
 // objects and the delay until the next scan; 0 means no scan without a change.
 func (c *catalog) apply(s snapshot, busy func(path string, modTime time.Time) time.Duration, now time.Time) (changed []volume.Object, recheck time.Duration) {
-	soon := func(d time.Duration) {
+	recheckIn := func(d time.Duration) {
 		if recheck == 0 || d < recheck {
 			recheck = max(d, time.Millisecond)
 		}
@@ -149,27 +149,27 @@ func (c *catalog) apply(s snapshot, busy func(path string, modTime time.Time) ti
 		}
 		e.goneSince, e.silent = time.Time{}, r.silent
 		if r.silent {
-			soon(retry)
+			recheckIn(retry)
 			continue
 		}
-		took, hold := e.take(r, k, func() time.Duration { return busy(file, r.modTime) })
-		if hold > 0 {
-			soon(hold)
+		updated, wait := e.update(r, k, func() time.Duration { return busy(file, r.modTime) })
+		if wait > 0 {
+			recheckIn(wait)
 		}
-		if took {
+		if updated {
 			c.objects[o] = e
 			changed = append(changed, o)
 		}
 	}
 	for file, e := range c.files {
-		if r, there := s.files[file]; there && !r.vanished || c.unknown(file) {
+		if r, listed := s.files[file]; listed && !r.vanished || c.unknown(file) {
 			continue
 		}
 		if e.goneSince.IsZero() {
 			e.goneSince = now
 		}
-		if left := settle - now.Sub(e.goneSince); left > 0 {
-			soon(left)
+		if remaining := removalDelay - now.Sub(e.goneSince); remaining > 0 {
+			recheckIn(remaining)
 			continue
 		}
 		delete(c.files, file)
@@ -179,7 +179,7 @@ func (c *catalog) apply(s snapshot, busy func(path string, modTime time.Time) ti
 		}
 	}
 	if len(s.folders) > 0 {
-		soon(retry)
+		recheckIn(retry)
 	}
 	slices.SortFunc(changed, func(a, b volume.Object) int { return cmp.Compare(a.String(), b.String()) })
 	return changed, recheck
@@ -197,8 +197,8 @@ func (c *catalog) unknown(file string) bool {
 	}
 }
 
-// take decodes one version of a file and reports whether the object has changed.
-func (e *entry) take(r reading, k kind, busy func() time.Duration) (took bool, hold time.Duration) {
+// update decodes one version of a file and reports whether the object has changed.
+func (e *entry) update(r reading, k kind, busy func() time.Duration) (changed bool, wait time.Duration) {
 	switch {
 	case r.same:
 		return false, 0
@@ -211,8 +211,8 @@ func (e *entry) take(r reading, k kind, busy func() time.Duration) (took bool, h
 		e.stamp = r.stamp
 		return false, 0
 	}
-	if hold := busy(); hold > 0 {
-		return false, hold
+	if wait := busy(); wait > 0 {
+		return false, wait
 	}
 	unchanged := digest == e.digest // valid again with the same content
 	e.decoded = true

@@ -97,11 +97,11 @@ func TestGoodAgainAsItWas(t *testing.T) {
 	good := reading{data: []byte(web), stamp: stamp{Size: 7}}
 	w.files[webFile] = good
 	require.Len(t, w.apply(nil), 1)
-	known, _ := w.c.known(webFile)
+	known, _ := w.c.lastStamp(webFile)
 	require.Equal(t, good.stamp, known)
 	w.files[webFile] = reading{problem: "is odd"}
 	require.Empty(t, w.apply(nil))
-	known, _ = w.c.known(webFile)
+	known, _ = w.c.lastStamp(webFile)
 	require.Zero(t, known)
 	w.files[webFile] = good
 	require.Empty(t, w.apply(nil), "it is the same object")
@@ -118,7 +118,7 @@ func TestTouched(t *testing.T) {
 	w.files[webFile], w.hold = touched, time.Second
 	require.Empty(t, w.apply(nil))
 	require.Zero(t, w.again)
-	known, _ := w.c.known(webFile)
+	known, _ := w.c.lastStamp(webFile)
 	require.Equal(t, touched.stamp, known)
 }
 
@@ -143,7 +143,7 @@ func TestGone(t *testing.T) {
 	require.Len(t, w.apply(nil), 1)
 	delete(w.files, webFile)
 	require.Empty(t, w.apply(nil))
-	require.Equal(t, settle, w.again)
+	require.Equal(t, removalDelay, w.again)
 	w.put(webFile, web)
 	w.now = w.now.Add(time.Hour)
 	require.Empty(t, w.apply(nil), "it was moved away and back")
@@ -159,7 +159,7 @@ func TestGone(t *testing.T) {
 	}
 	w.files[webFile] = reading{vanished: true}
 	require.Empty(t, w.apply(nil))
-	w.now = w.now.Add(settle - 1)
+	w.now = w.now.Add(removalDelay - 1)
 	require.Empty(t, w.apply(nil))
 	w.now = w.now.Add(1)
 	require.Equal(t, []volume.Object{webObject}, w.apply(nil))
@@ -177,16 +177,16 @@ func TestImmutableIsKnown(t *testing.T) {
 	w := newWorld(t)
 	w.put(webFile, web+"immutable: true\n")
 	require.Len(t, w.apply(nil), 1)
-	_, immutable := w.c.known(webFile)
+	_, immutable := w.c.lastStamp(webFile)
 	require.True(t, immutable)
 	w.files[webFile] = reading{same: true}
 	require.Empty(t, w.apply(nil))
 	require.Equal(t, "blue", w.colour())
 	delete(w.files, webFile)
 	w.apply(nil)
-	w.now = w.now.Add(settle)
+	w.now = w.now.Add(removalDelay)
 	require.Len(t, w.apply(nil), 1)
-	_, immutable = w.c.known(webFile)
+	_, immutable = w.c.lastStamp(webFile)
 	require.False(t, immutable)
 }
 

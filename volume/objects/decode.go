@@ -72,9 +72,9 @@ func (k kind) object(manifest []byte, o volume.Object) (value any, immutable boo
 var strictSerializer = serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, runtime.NewScheme(), runtime.NewScheme(),
 	serializer.SerializerOptions{Yaml: true, Strict: true})
 
-// strictly decodes a manifest. Unknown and repeated fields are errors, and so are a name or
+// decodeStrict decodes a manifest. Unknown and repeated fields are errors, and so are a name or
 // namespace that differ from the path of the file.
-func strictly[T interface {
+func decodeStrict[T interface {
 	runtime.Object
 	metav1.Object
 }](manifest []byte, into T, o volume.Object) error {
@@ -103,12 +103,12 @@ func oneLine(err error) error {
 
 func decodeConfigMap(manifest []byte, o volume.Object) (any, bool, error) {
 	c := &v1.ConfigMap{}
-	if err := strictly(manifest, c, o); err != nil {
+	if err := decodeStrict(manifest, c, o); err != nil {
 		return nil, false, err
 	}
 	size := 0
 	for key, value := range c.Data {
-		if _, twice := c.BinaryData[key]; twice {
+		if _, duplicate := c.BinaryData[key]; duplicate {
 			return nil, false, fmt.Errorf("binaryData[%.80s]: the key is in data too", key)
 		}
 		if err := checkKey("data", key); err != nil {
@@ -130,7 +130,7 @@ func decodeConfigMap(manifest []byte, o volume.Object) (any, bool, error) {
 
 func decodeSecret(manifest []byte, o volume.Object) (any, bool, error) {
 	s := &v1.Secret{}
-	if err := strictly(manifest, s, o); err != nil {
+	if err := decodeStrict(manifest, s, o); err != nil {
 		return nil, false, err
 	}
 	s = withStringData(s)
@@ -164,14 +164,14 @@ func checkSize(field string, size int) error {
 	return nil
 }
 
-type heldBundle struct {
+type namedBundle struct {
 	bundle
 	name string
 }
 
 func decodeTrustBundle(manifest []byte, o volume.Object) (any, bool, error) {
 	b := &certv1beta1.ClusterTrustBundle{}
-	if err := strictly(manifest, b, o); err != nil {
+	if err := decodeStrict(manifest, b, o); err != nil {
 		return nil, false, err
 	}
 	if _, err := Certificates(b.Spec.TrustBundle); err != nil {
@@ -180,13 +180,13 @@ func decodeTrustBundle(manifest []byte, o volume.Object) (any, bool, error) {
 	if err := checkSize("spec.trustBundle", len(b.Spec.TrustBundle)); err != nil {
 		return nil, false, err
 	}
-	return heldBundle{bundle{b.Spec.SignerName, b.Labels, b.Spec.TrustBundle}, o.Name}, false, nil
+	return namedBundle{bundle{b.Spec.SignerName, b.Labels, b.Spec.TrustBundle}, o.Name}, false, nil
 }
 
 // decodeCSIDriver rejects unknown values, because the agent cannot implement them.
 func decodeCSIDriver(manifest []byte, o volume.Object) (any, bool, error) {
 	d := &storagev1.CSIDriver{}
-	if err := strictly(manifest, d, o); err != nil {
+	if err := decodeStrict(manifest, d, o); err != nil {
 		return nil, false, err
 	}
 	for i, mode := range d.Spec.VolumeLifecycleModes {
@@ -230,20 +230,20 @@ func Certificates(text string) (der []string, err error) {
 	}
 }
 
-type heldTokenFile struct {
+type tokenFile struct {
 	Token
 	audiences []string
 }
 
 func decodeToken(manifest []byte, o volume.Object) (any, bool, error) {
 	r := &authv1.TokenRequest{}
-	if err := strictly(manifest, r, o); err != nil {
+	if err := decodeStrict(manifest, r, o); err != nil {
 		return nil, false, err
 	}
 	if r.Status.Token == "" {
 		return nil, false, errors.New("status.token: required")
 	}
-	t := heldTokenFile{Token{Value: r.Status.Token, Expires: r.Status.ExpirationTimestamp.Time}, r.Spec.Audiences}
+	t := tokenFile{Token{Value: r.Status.Token, Expires: r.Status.ExpirationTimestamp.Time}, r.Spec.Audiences}
 	issued, expires := times(r.Status.Token)
 	t.Issued = issued
 	if t.Expires.IsZero() {

@@ -47,11 +47,11 @@ func TestDecode(t *testing.T) {
 	good("configmaps/ns/web.yaml", "data: {a: "+strings.Repeat("x", 1<<20)+"}\n") // the largest permitted size
 	m := good("configmaps/ns/web.yaml", "metadata: {name: web, namespace: ns}\n").(*v1.ConfigMap)
 	require.Equal(t, metav1.ObjectMeta{Namespace: "ns", Name: "web"}, m.ObjectMeta, "a manifest may say its place itself")
-	b := good("trustbundles/example.com:signer:a.yaml", "metadata: {labels: {a: b}}\nspec:\n  signerName: example.com/signer\n  trustBundle: "+`"`+strings.ReplaceAll(pemText, "\n", `\n`)+`"`).(heldBundle)
+	b := good("trustbundles/example.com:signer:a.yaml", "metadata: {labels: {a: b}}\nspec:\n  signerName: example.com/signer\n  trustBundle: "+`"`+strings.ReplaceAll(pemText, "\n", `\n`)+`"`).(namedBundle)
 	require.Equal(t, bundle{"example.com/signer", map[string]string{"a": "b"}, pemText}, b.bundle)
-	token := good("tokens/ns/sa.yaml", "spec: {audiences: [a]}\nstatus: {token: "+jwt(`{"iat":100,"exp":200}`)+"}").(heldTokenFile)
+	token := good("tokens/ns/sa.yaml", "spec: {audiences: [a]}\nstatus: {token: "+jwt(`{"iat":100,"exp":200}`)+"}").(tokenFile)
 	require.Equal(t, []time.Time{time.Unix(100, 0), time.Unix(200, 0)}, []time.Time{token.Issued, token.Expires})
-	token = good("tokens/ns/sa.yaml", "status: {token: plain, expirationTimestamp: '2030-01-01T00:00:00Z'}").(heldTokenFile)
+	token = good("tokens/ns/sa.yaml", "status: {token: plain, expirationTimestamp: '2030-01-01T00:00:00Z'}").(tokenFile)
 	require.Equal(t, 2030, token.Expires.Year())
 	require.True(t, token.Issued.IsZero())
 	for _, token := range []string{"a.b", "a.?.c", "a.e30.c", jwt("[]"), jwt("{}")} {

@@ -60,11 +60,11 @@ type Dir struct {
 	read func(path string, known stamp) reading
 	list func(path string) listing
 
-	looked chan struct{} // closed after the first scan
+	scanned chan struct{} // closed after the first scan
 
 	mu       sync.Mutex
 	catalog  *catalog // changed by Run only
-	seen     bool     // the folder has existed
+	existed  bool     // the folder has existed
 	problems []Problem
 }
 
@@ -93,7 +93,7 @@ func NewDir(cfg DirConfig) (*Dir, error) {
 	cfg.Path = path
 	d := &Dir{
 		cfg: cfg, hints: fs.NewHints(), read: readFile, list: listFolder,
-		looked: make(chan struct{}), catalog: newCatalog(),
+		scanned: make(chan struct{}), catalog: newCatalog(),
 	}
 	d.watch = fs.Tree{Root: cfg.Path, Below: d.watched}.Watch
 	if cfg.NoWatch {
@@ -123,12 +123,12 @@ func (d *Dir) CheckHealth() error {
 
 func (d *Dir) wait(ctx context.Context) error {
 	select {
-	case <-d.looked:
+	case <-d.scanned:
 		return nil
 	default:
 	}
 	select {
-	case <-d.looked:
+	case <-d.scanned:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("objects: waiting for Run to read %s: %w", d.cfg.Path, run.EndOf(ctx))
@@ -163,7 +163,7 @@ func (d *Dir) Secret(ctx context.Context, namespace, name string) (*v1.Secret, e
 func (d *Dir) Token(ctx context.Context, r TokenRequest) (Token, error) {
 	o := volume.Object{Kind: KindServiceAccount, Namespace: r.Namespace, Name: r.ServiceAccount}
 	value, err := d.find(ctx, o)
-	t, _ := value.(heldTokenFile)
+	t, _ := value.(tokenFile)
 	if err != nil {
 		return Token{}, err
 	}
@@ -181,7 +181,7 @@ func (d *Dir) Token(ctx context.Context, r TokenRequest) (Token, error) {
 // CSIDriver implements CSIDrivers.
 func (d *Dir) CSIDriver(name string) (*storagev1.CSIDriver, error) {
 	select {
-	case <-d.looked:
+	case <-d.scanned:
 	default:
 		return nil, fmt.Errorf("objects: Run has not read %s yet", d.cfg.Path)
 	}
@@ -195,7 +195,7 @@ func (d *Dir) CSIDriver(name string) (*storagev1.CSIDriver, error) {
 // TrustBundle implements TrustBundles.
 func (d *Dir) TrustBundle(ctx context.Context, name string) (string, error) {
 	value, err := d.find(ctx, volume.Object{Kind: KindTrustBundle, Name: name})
-	b, _ := value.(heldBundle)
+	b, _ := value.(namedBundle)
 	return b.pem, err
 }
 
@@ -215,7 +215,7 @@ func (d *Dir) TrustBundlesOf(ctx context.Context, signer string, selector *metav
 		if e.object.Kind != KindTrustBundle {
 			continue
 		}
-		b, ok := e.value.(heldBundle)
+		b, ok := e.value.(namedBundle)
 		if !ok {
 			return nil, fmt.Errorf("%s: %s: %s", e.object, e.path, cmp.Or(e.bad, fs.Silence))
 		}

@@ -286,7 +286,7 @@ func TestDirReadsOnce(t *testing.T) {
 			if !young {
 				info, err := os.Stat(filepath.Join(d.path, webFile))
 				require.NoError(t, err)
-				time.Sleep(time.Until(info.ModTime().Add(2 * youngest)))
+				time.Sleep(time.Until(info.ModTime().Add(2 * minAge)))
 			}
 			d.run()
 			time.Sleep(time.Minute)

@@ -110,9 +110,9 @@ func (m *Memory) put(o volume.Object, value any) {
 	} else {
 		m.objects[o] = value
 	}
-	tell := m.onChange
+	callbacks := m.onChange
 	m.mu.Unlock()
-	for _, f := range tell {
+	for _, f := range callbacks {
 		f([]volume.Object{o})
 	}
 }

@@ -12,16 +12,16 @@ import (
 const (
 	// maxFile bounds a file in bytes: an object with its data in base64.
 	maxFile = 2 << 20
-	// youngest is the age from which a file's times show all changes. Some file systems count
+	// minAge is the age from which a file's times show all changes. Some file systems count
 	// in steps of 2 s.
-	youngest = 3 * time.Second
+	minAge = 3 * time.Second
 )
 
 type stamp = fs.Stamp
 
-// readFile reads a file, unless its stamp equals known.
-func readFile(path string, known stamp) reading {
-	r := fs.Reader{MaxSize: maxFile, Youngest: youngest}.Read(path, known)
+// readFile reads a file, unless its stamp equals last.
+func readFile(path string, last stamp) reading {
+	r := fs.Reader{MaxSize: maxFile, Youngest: minAge}.Read(path, last)
 	return reading{data: r.Data, stamp: r.Stamp, modTime: r.ModTime, problem: r.Problem, same: r.Same, vanished: r.Vanished}
 }
 

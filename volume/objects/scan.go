@@ -19,14 +19,14 @@ import (
 // Fixed times of a Dir.
 const (
 	// coalesce is the shortest delay between a change event and its scan. After a scan the
-	// next one also waits coalesceLooks times the duration of that scan, at most longestRest:
+	// next one also waits coalesceScans times the duration of that scan, at most maxPause:
 	// scans of a busy folder take a fifth of the time, and slow files do not delay others long.
-	coalesce, coalesceLooks = 5 * time.Millisecond, 4
-	longestRest             = time.Second
+	coalesce, coalesceScans = 5 * time.Millisecond, 4
+	maxPause                = time.Second
 	// retry is the delay after a file or folder was unreadable.
 	retry = time.Second
-	// joinTime bounds the wait for blocked calls at the end of Run.
-	joinTime = 10 * time.Second
+	// joinTimeout bounds the wait for blocked calls at the end of Run.
+	joinTimeout = 10 * time.Second
 )
 
 // Run scans the folder after each change event and at least once per Period, until ctx is done,
@@ -46,27 +46,27 @@ func (d *Dir) Run(ctx context.Context) error {
 func (d *Dir) follow(ctx context.Context) error {
 	for {
 		began := time.Now()
-		pause := d.look()
+		pause := d.update()
 		if pause == 0 {
 			pause = d.cfg.Period
 		}
-		rested := time.Now().Add(min(coalesceLooks*time.Since(began), longestRest))
-		rest := func() time.Duration { return max(coalesce, time.Until(rested)) }
-		if !d.hints.Wait(ctx, min(pause, d.cfg.Period), rest) {
+		earliest := time.Now().Add(min(coalesceScans*time.Since(began), maxPause))
+		minPause := func() time.Duration { return max(coalesce, time.Until(earliest)) }
+		if !d.hints.Wait(ctx, min(pause, d.cfg.Period), minPause) {
 			break
 		}
 	}
-	deadline := time.Now().Add(joinTime)
-	left := append(d.listings.Wait(joinTime), d.readings.Wait(time.Until(deadline))...)
-	if len(left) > 0 {
-		return fmt.Errorf("objects: still reading %s after the stop: %s", joinTime, strings.Join(left, ", "))
+	deadline := time.Now().Add(joinTimeout)
+	blocked := append(d.listings.Wait(joinTimeout), d.readings.Wait(time.Until(deadline))...)
+	if len(blocked) > 0 {
+		return fmt.Errorf("objects: still reading %s after the stop: %s", joinTimeout, strings.Join(blocked, ", "))
 	}
 	return nil
 }
 
-// look scans the folder, applies the result, and returns the delay until the next scan; 0 means
+// update scans the folder, applies the result, and returns the delay until the next scan; 0 means
 // no bound.
-func (d *Dir) look() time.Duration {
+func (d *Dir) update() time.Duration {
 	s := d.scan()
 	now := time.Now()
 	d.mu.Lock()
@@ -80,9 +80,9 @@ func (d *Dir) look() time.Duration {
 	d.hints.Suspects() // the scan covers all suspects
 	d.hints.Forget(now)
 	select {
-	case <-d.looked:
+	case <-d.scanned:
 	default:
-		close(d.looked)
+		close(d.scanned)
 	}
 	for _, p := range problems {
 		if !slices.Contains(before, p) {
@@ -95,12 +95,12 @@ func (d *Dir) look() time.Duration {
 	return recheck
 }
 
-type place struct {
+type location struct {
 	path string
 	key  fs.Key
 }
 
-func keysOf(places []place) []fs.Key {
+func keysOf(places []location) []fs.Key {
 	keys := make([]fs.Key, len(places))
 	for i, p := range places {
 		keys[i] = p.key
@@ -110,11 +110,11 @@ func keysOf(places []place) []fs.Key {
 
 func (d *Dir) scan() snapshot {
 	s := snapshot{files: map[string]reading{}, folders: map[string]Problem{}}
-	var all []place
+	var all []location
 	list := d.list // a copy, because late reads outlive this call
-	for folders := []place{{".", fs.Key{Path: d.cfg.Path}}}; len(folders) > 0; {
+	for folders := []location{{".", fs.Key{Path: d.cfg.Path}}}; len(folders) > 0; {
 		keys := keysOf(folders)
-		var next []place
+		var next []location
 		for i, l := range d.listings.All(keys, func(i int) listing { return list(keys[i].Path) }) {
 			folder := folders[i].path
 			if l == nil {
@@ -125,8 +125,8 @@ func (d *Dir) scan() snapshot {
 				continue
 			}
 			for _, f := range l.found {
-				below := place{path.Join(folder, f.name), f.key}
-				if f.folder && holdsObjects(below.path) {
+				below := location{path.Join(folder, f.name), f.key}
+				if f.folder && mayHaveObjects(below.path) {
 					next = append(next, below)
 				} else {
 					all = append(all, below)
@@ -139,8 +139,8 @@ func (d *Dir) scan() snapshot {
 	return s
 }
 
-// holdsObjects reports whether a folder can contain objects or namespaces.
-func holdsObjects(folder string) bool {
+// mayHaveObjects reports whether a folder can contain objects or namespaces.
+func mayHaveObjects(folder string) bool {
 	top, namespace, deep := strings.Cut(folder, "/")
 	k, ok := kinds[top]
 	return ok && (!deep || !k.cluster && !strings.Contains(namespace, "/"))
@@ -152,9 +152,9 @@ func (d *Dir) listed(s *snapshot, folder string, err error) bool {
 	top := folder == "."
 	switch {
 	case err == nil:
-		d.seen = d.seen || top
+		d.existed = d.existed || top
 		return true
-	case errors.Is(err, iofs.ErrNotExist) && !(top && d.seen):
+	case errors.Is(err, iofs.ErrNotExist) && !(top && d.existed):
 		return false
 	}
 	s.folders[folder] = Problem{Path: folder, Message: fs.Bare(err), NoAnswer: true}
@@ -162,11 +162,11 @@ func (d *Dir) listed(s *snapshot, folder string, err error) bool {
 }
 
 // readAll reads the files that may have changed.
-func (d *Dir) readAll(s *snapshot, all []place) {
-	var places []place
+func (d *Dir) readAll(s *snapshot, all []location) {
+	var places []location
 	var stamps []stamp
 	for _, p := range all {
-		stamp, immutable := d.catalog.known(p.path)
+		stamp, immutable := d.catalog.lastStamp(p.path)
 		if _, _, err := objectOf(p.path); err != nil || immutable {
 			s.files[p.path] = reading{same: true}
 			continue

@@ -30,16 +30,16 @@ type TokenCacheConfig struct {
 type TokenCache struct {
 	cfg TokenCacheConfig
 
-	mu    sync.Mutex
-	slots map[tokenKey]*tokenSlot
-	swept time.Time
+	mu        sync.Mutex
+	slots     map[tokenKey]*tokenSlot
+	lastSweep time.Time
 }
 
 // tokenSlot has one token. busy is a lock of capacity 1: its holder may request the token.
 type tokenSlot struct {
 	busy chan struct{}
-	// held is guarded by busy; without users it is guarded by the cache's mu.
-	held heldToken
+	// cached is guarded by busy; without users it is guarded by the cache's mu.
+	cached cachedToken
 	// users counts the waiting and requesting calls. It is guarded by the cache's mu.
 	users int
 }
@@ -67,22 +67,22 @@ func (c *TokenCache) Token(ctx context.Context, r TokenRequest) (Token, error) {
 		return Token{}, run.EndOf(ctx)
 	}
 	now := time.Now()
-	if slot.held.valid(now) && !slot.held.isDue(now) {
-		return slot.held.token, nil
+	if slot.cached.valid(now) && !slot.cached.mustReplace(now) {
+		return slot.cached.token, nil
 	}
 	fresh, err := c.cfg.Tokens.Token(ctx, r)
 	now = time.Now()
 	if err == nil {
-		slot.held = hold(fresh, now, rand.N(mostJitter))
+		slot.cached = newCachedToken(fresh, now, rand.N(maxJitter))
 	}
 	switch {
-	case slot.held.valid(now):
+	case slot.cached.valid(now):
 		if err != nil {
 			c.cfg.Logger.Warn("Service account token not replaced; the old token stays in use",
-				"namespace", r.Namespace, "serviceAccount", r.ServiceAccount, "pod", r.PodName, "expires", slot.held.token.Expires, "err", err)
-			slot.held = slot.held.notBefore(now.Add(pause))
+				"namespace", r.Namespace, "serviceAccount", r.ServiceAccount, "pod", r.PodName, "expires", slot.cached.token.Expires, "err", err)
+			slot.cached = slot.cached.notBefore(now.Add(minRequestInterval))
 		}
-		return slot.held.token, nil
+		return slot.cached.token, nil
 	case err == nil:
 		err = fmt.Errorf("received an expired token: it expired at %s", fresh.Expires)
 	}
@@ -104,10 +104,10 @@ func (c *TokenCache) Retain(wanted func(pod types.UID) bool) {
 func (c *TokenCache) enter(key tokenKey) *tokenSlot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := time.Now(); now.Sub(c.swept) >= time.Minute {
-		c.swept = now
+	if now := time.Now(); now.Sub(c.lastSweep) >= time.Minute {
+		c.lastSweep = now
 		for key, slot := range c.slots {
-			if slot.users == 0 && !slot.held.valid(now) {
+			if slot.users == 0 && !slot.cached.valid(now) {
 				delete(c.slots, key)
 			}
 		}
@@ -126,7 +126,7 @@ func (c *TokenCache) leave(key tokenKey, slot *tokenSlot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	slot.users--
-	if slot.users == 0 && slot.held.token.Value == "" {
+	if slot.users == 0 && slot.cached.token.Value == "" {
 		delete(c.slots, key)
 	}
 }

@@ -90,7 +90,7 @@ func TestRefreshAt(t *testing.T) {
 			week.ExpirationSeconds = seconds
 			token, err := c.Token(t.Context(), week)
 			require.NoError(t, err)
-			require.InDelta(t, 24*time.Hour, time.Until(token.RefreshAt), float64(mostJitter))
+			require.InDelta(t, 24*time.Hour, time.Until(token.RefreshAt), float64(maxJitter))
 			require.LessOrEqual(t, time.Until(token.RefreshAt), 24*time.Hour)
 		}
 		// If a new token is already due for replacement, the next request waits for the pause.
@@ -104,7 +104,7 @@ func TestRefreshAt(t *testing.T) {
 		for range 10 {
 			token, err := c.Token(t.Context(), odd)
 			require.NoError(t, err)
-			require.Equal(t, pause, time.Until(token.RefreshAt))
+			require.Equal(t, minRequestInterval, time.Until(token.RefreshAt))
 		}
 		require.Equal(t, before+1, calls)
 		m.IssueToken = func(TokenRequest) (Token, error) { return Token{Value: "old", Expires: time.Now()}, nil }

@@ -10,11 +10,11 @@ import (
 
 // Bounds of the use of a token.
 const (
-	longestUse  = 24 * time.Hour
-	mostJitter  = 10 * time.Second
-	refreshRest = 5 // replaced when a fifth of the validity remains
-	// pause is the shortest time between two requests for one token.
-	pause = 10 * time.Second
+	maxUse          = 24 * time.Hour
+	maxJitter       = 10 * time.Second
+	refreshFraction = 5 // replaced when a fifth of the validity remains
+	// minRequestInterval is the shortest time between two requests for one token.
+	minRequestInterval = 10 * time.Second
 )
 
 type tokenKey struct {
@@ -28,40 +28,40 @@ func keyOf(r TokenRequest) tokenKey {
 	return tokenKey{r.Namespace, r.ServiceAccount, strings.Join(audiences, "\x00"), r.PodName, r.PodUID, r.ExpirationSeconds}
 }
 
-// heldToken is an issued token with the time of its replacement. It has no clock.
-type heldToken struct {
-	token Token
-	due   time.Time
+// cachedToken is an issued token with the time of its replacement. It has no clock.
+type cachedToken struct {
+	token     Token
+	replaceAt time.Time
 }
 
-// hold returns the state of a token that was received now. jitter, up to mostJitter, spreads
+// newCachedToken returns the state of a token that was received now. jitter, up to maxJitter, spreads
 // the replacements of tokens over time.
-func hold(t Token, now time.Time, jitter time.Duration) heldToken {
+func newCachedToken(t Token, now time.Time, jitter time.Duration) cachedToken {
 	if t.Issued.IsZero() {
 		t.Issued = now
 	}
-	h := heldToken{token: t, due: t.Issued.Add(longestUse - jitter)}
+	h := cachedToken{token: t, replaceAt: t.Issued.Add(maxUse - jitter)}
 	if !t.Expires.IsZero() {
 		life := t.Expires.Sub(t.Issued)
-		if at := t.Expires.Add(-life/refreshRest - jitter); at.Before(h.due) {
-			h.due = at
+		if at := t.Expires.Add(-life/refreshFraction - jitter); at.Before(h.replaceAt) {
+			h.replaceAt = at
 		}
 	}
-	return h.notBefore(now.Add(pause))
+	return h.notBefore(now.Add(minRequestInterval))
 }
 
 // notBefore delays the next request after a failure, or after a token that is already due.
-func (h heldToken) notBefore(t time.Time) heldToken {
-	if h.due.Before(t) {
-		h.due = t
+func (h cachedToken) notBefore(t time.Time) cachedToken {
+	if h.replaceAt.Before(t) {
+		h.replaceAt = t
 	}
-	h.token.RefreshAt = h.due
+	h.token.RefreshAt = h.replaceAt
 	return h
 }
 
-func (h heldToken) isDue(now time.Time) bool { return !now.Before(h.due) }
+func (h cachedToken) mustReplace(now time.Time) bool { return !now.Before(h.replaceAt) }
 
 // valid reports whether there is a usable token.
-func (h heldToken) valid(now time.Time) bool {
+func (h cachedToken) valid(now time.Time) bool {
 	return h.token.Value != "" && (h.token.Expires.IsZero() || now.Before(h.token.Expires))
 }
