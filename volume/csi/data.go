@@ -119,18 +119,18 @@ func (p *Plugin) dataOf(spec *volume.Spec, pod types.UID) *data {
 
 func sum(prefix, text string) string { return fmt.Sprintf("%s%x", prefix, sha256.Sum256([]byte(text))) }
 
-type place struct {
+type volumePaths struct {
 	// data is the folder with vol_data.json. target is the path for the driver.
 	data, target string
 	// link and global are links to target. They are set for devices only.
 	link, global string
 }
 
-func (p *Plugin) placeOf(dir, name string, pod types.UID, block bool) place {
+func (p *Plugin) pathsOf(dir, name string, pod types.UID, block bool) volumePaths {
 	if !block {
-		return place{data: dir, target: filepath.Join(dir, "mount")}
+		return volumePaths{data: dir, target: filepath.Join(dir, "mount")}
 	}
-	return place{
+	return volumePaths{
 		data:   p.blockData(name),
 		target: p.devices("publish", name, string(pod)),
 		link:   dir,

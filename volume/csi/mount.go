@@ -23,7 +23,7 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 	if err := checkSpec(m.Spec); err != nil {
 		return volume.Mounted{}, err
 	}
-	at := p.placeOf(m.Dir, m.Spec.Name, m.Pod.UID, m.Spec.Block())
+	at := p.pathsOf(m.Dir, m.Spec.Name, m.Pod.UID, m.Spec.Block())
 	if m.Again && !p.Remounts(m.Spec) {
 		return p.mounted(ctx, m, at, time.Time{}) // an object changed, but the driver does not set requiresRepublish
 	}
@@ -49,7 +49,7 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 	return p.mounted(ctx, m, at, refreshAt)
 }
 
-func (p *Plugin) mounted(ctx context.Context, m volume.Mount, at place, refreshAt time.Time) (out volume.Mounted, err error) {
+func (p *Plugin) mounted(ctx context.Context, m volume.Mount, at volumePaths, refreshAt time.Time) (out volume.Mounted, err error) {
 	out = volume.Mounted{Path: at.target, ReadOnly: readOnly(m.Spec), RefreshAt: refreshAt}
 	switch {
 	case m.Spec.Block():
@@ -89,7 +89,7 @@ func checkSpec(spec *volume.Spec) error {
 
 // prepare creates the files that must exist before the driver publishes a volume. The links to
 // a device show later agents that it may be published.
-func prepare(at place, d *data) error {
+func prepare(at volumePaths, d *data) error {
 	if err := d.write(at.data); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (p *Plugin) failed(ctx context.Context, err error, path string, before bool
 
 // finish completes a published volume: it checks the target, holds a device, and sets the group
 // of files.
-func (p *Plugin) finish(ctx context.Context, m volume.Mount, l *lookups, at place) error {
+func (p *Plugin) finish(ctx context.Context, m volume.Mount, l *lookups, at volumePaths) error {
 	info, err := os.Stat(at.target)
 	if errors.Is(err, iofs.ErrNotExist) {
 		return fmt.Errorf("driver %s published the volume, but %s does not exist", l.data.DriverName, at.target)
@@ -143,7 +143,7 @@ func (p *Plugin) finish(ctx context.Context, m volume.Mount, l *lookups, at plac
 		}
 		return err
 	}
-	if m.FSGroup == nil || !l.owns(m.Spec) {
+	if m.FSGroup == nil || !l.setsGroup(m.Spec) {
 		return nil
 	}
 	_, err = ownership.Apply(ctx, at.target, ownership.Config{
@@ -161,7 +161,7 @@ func isDevice(info iofs.FileInfo) bool {
 
 // Unmount implements volume.Plugin. All of its parameters for the driver are in vol_data.json.
 func (p *Plugin) Unmount(ctx context.Context, u volume.Unmount) error {
-	at := p.placeOf(u.Dir, u.Name, u.Pod, u.Block)
+	at := p.pathsOf(u.Dir, u.Name, u.Pod, u.Block)
 	d, err := readData(at.data)
 	switch {
 	case errors.Is(err, errData), errors.Is(err, iofs.ErrNotExist):
@@ -170,7 +170,7 @@ func (p *Plugin) Unmount(ctx context.Context, u volume.Unmount) error {
 		return fmt.Errorf("csi: %w", err)
 	}
 	if u.Block {
-		if err := p.letGo(ctx, at.target); err != nil {
+		if err := p.releaseDevice(ctx, at.target); err != nil {
 			return err
 		}
 	}
@@ -193,20 +193,20 @@ func (p *Plugin) Unmount(ctx context.Context, u volume.Unmount) error {
 
 // unmountByPath unmounts a volume without its driver, because vol_data.json is missing or
 // invalid.
-func (p *Plugin) unmountByPath(ctx context.Context, u volume.Unmount, at place, cause error) error {
+func (p *Plugin) unmountByPath(ctx context.Context, u volume.Unmount, at volumePaths, cause error) error {
 	if errors.Is(cause, errData) {
 		p.cfg.Logger.Warn("Unmounting a CSI volume without its driver", "volume", u.Dir, "err", cause)
 	}
-	err := p.cutOff(ctx, u, at)
+	err := p.unmountTarget(ctx, u, at)
 	if err != nil {
 		return fmt.Errorf("csi: %w; unmount without the driver: %w", cause, err)
 	}
 	return nil
 }
 
-func (p *Plugin) cutOff(ctx context.Context, u volume.Unmount, at place) error {
+func (p *Plugin) unmountTarget(ctx context.Context, u volume.Unmount, at volumePaths) error {
 	if u.Block {
-		if err := p.letGo(ctx, at.target); err != nil {
+		if err := p.releaseDevice(ctx, at.target); err != nil {
 			return err
 		}
 	}
@@ -216,8 +216,8 @@ func (p *Plugin) cutOff(ctx context.Context, u volume.Unmount, at place) error {
 	return p.calls.Do(ctx, "remove folders of", at.target, func() error { return p.clear(at, u.Block) })
 }
 
-// letGo releases the loop device that holds a device.
-func (p *Plugin) letGo(ctx context.Context, target string) error {
+// releaseDevice releases the loop device that holds a device.
+func (p *Plugin) releaseDevice(ctx context.Context, target string) error {
 	return p.calls.Do(ctx, "release", target, func() error {
 		info, err := os.Stat(target)
 		if err != nil || !isDevice(info) {
@@ -230,7 +230,7 @@ func (p *Plugin) letGo(ctx context.Context, target string) error {
 // clear removes the folders of an unpublished volume. The data of a device stays until it is
 // unstaged, because other pods may use it; the links to it are removed, the pod's own link
 // last.
-func (p *Plugin) clear(at place, block bool) error {
+func (p *Plugin) clear(at volumePaths, block bool) error {
 	if err := removeTarget(at.target); err != nil {
 		return err
 	}

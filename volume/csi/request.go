@@ -89,8 +89,8 @@ func (l *lookups) capability(spec *volume.Spec, group *int64, label string) Capa
 	return c
 }
 
-// owns reports whether the agent sets the pod's fsGroup on the volume's files.
-func (l *lookups) owns(spec *volume.Spec) bool {
+// setsGroup reports whether the agent sets the pod's fsGroup on the volume's files.
+func (l *lookups) setsGroup(spec *volume.Spec) bool {
 	if l.can.MountGroup || spec.Block() || readOnly(spec) {
 		return false
 	}
@@ -245,22 +245,22 @@ func (p *Plugin) tokens(ctx context.Context, pod *v1.Pod, o *storagev1.CSIDriver
 		return "", refreshAt, errors.New("csi: this agent has no tokens of service accounts")
 	}
 	out := map[string]token{}
-	for _, asked := range o.TokenRequests {
+	for _, request := range o.TokenRequests {
 		r := objects.TokenRequest{
 			Namespace: pod.Namespace, ServiceAccount: objects.Account(pod.Spec.ServiceAccountName), ExpirationSeconds: defaultExpiration,
 			PodName: pod.Name, PodUID: pod.UID,
 		}
-		if asked.Audience != "" {
-			r.Audiences = []string{asked.Audience}
+		if request.Audience != "" {
+			r.Audiences = []string{request.Audience}
 		}
-		if asked.ExpirationSeconds != nil {
-			r.ExpirationSeconds = *asked.ExpirationSeconds
+		if request.ExpirationSeconds != nil {
+			r.ExpirationSeconds = *request.ExpirationSeconds
 		}
 		got, err := p.cfg.Tokens.Token(ctx, r)
 		if err != nil {
-			return "", refreshAt, fmt.Errorf("csi: token for audience %q: %w", asked.Audience, err)
+			return "", refreshAt, fmt.Errorf("csi: token for audience %q: %w", request.Audience, err)
 		}
-		out[asked.Audience] = token{got.Value, got.Expires.UTC()}
+		out[request.Audience] = token{got.Value, got.Expires.UTC()}
 		if at := got.RefreshAt; !at.IsZero() && (refreshAt.IsZero() || at.Before(refreshAt)) {
 			refreshAt = at
 		}

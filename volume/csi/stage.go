@@ -151,7 +151,7 @@ func (p *Plugin) unstage(ctx context.Context, at staged, name, handle string) er
 	if err != nil {
 		return err
 	}
-	if err := p.unpublishLeft(ctx, at, driver, name, handle); err != nil {
+	if err := p.unpublishOrphans(ctx, at, driver, name, handle); err != nil {
 		return err
 	}
 	if can.Stage {
@@ -163,9 +163,9 @@ func (p *Plugin) unstage(ctx context.Context, at staged, name, handle string) er
 	return p.removeUnstaged(ctx, at, name)
 }
 
-// unpublishLeft unpublishes a device for pods without a link to it. An upstream kubelet that
+// unpublishOrphans unpublishes a device for pods without a link to it. An upstream kubelet that
 // was killed during an unmount leaves such devices, and no pod uses them.
-func (p *Plugin) unpublishLeft(ctx context.Context, at staged, driver Driver, name, handle string) error {
+func (p *Plugin) unpublishOrphans(ctx context.Context, at staged, driver Driver, name, handle string) error {
 	if at.files() {
 		return nil
 	}
@@ -176,7 +176,7 @@ func (p *Plugin) unpublishLeft(ctx context.Context, at staged, driver Driver, na
 	}
 	for _, pod := range pods {
 		target := p.devices("publish", device, pod)
-		if err := p.letGo(ctx, target); err != nil {
+		if err := p.releaseDevice(ctx, target); err != nil {
 			return err
 		}
 		if err := p.call(ctx, name, "NodeUnpublishVolume", func(ctx context.Context) error { return driver.Unpublish(ctx, handle, target) }); err != nil {

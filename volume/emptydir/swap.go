@@ -26,19 +26,19 @@ func MayBeOnDisk(ctx context.Context, m mounts.Mounter, dir string) (bool, error
 	if err != nil {
 		return false, fmt.Errorf("emptydir: %w", err)
 	}
-	return cannotStayOut(ctx, m, dir)
+	return rejectsNoswap(ctx, m, dir)
 }
 
 // swapIsOn reports whether the text of /proc/swaps lists a swap. The first line has titles.
 func swapIsOn(swaps string) bool { return strings.Count(strings.TrimSpace(swaps), "\n") > 0 }
 
-func cannotStayOut(ctx context.Context, m mounts.Mounter, dir string) (bool, error) {
+func rejectsNoswap(ctx context.Context, m mounts.Mounter, dir string) (bool, error) {
 	probe, err := os.MkdirTemp(dir, "noswap-")
 	if err != nil {
 		return false, fmt.Errorf("emptydir: %w", err)
 	}
-	refused := m.Mount(ctx, mounts.Mount{Source: "tmpfs", Target: probe, FSType: "tmpfs", Options: []string{"noswap", "size=4096"}})
-	if refused == nil {
+	mountErr := m.Mount(ctx, mounts.Mount{Source: "tmpfs", Target: probe, FSType: "tmpfs", Options: []string{"noswap", "size=4096"}})
+	if mountErr == nil {
 		err = m.Unmount(ctx, probe)
 	}
 	if err := errors.Join(err, ctx.Err()); err != nil {
@@ -47,5 +47,5 @@ func cannotStayOut(ctx context.Context, m mounts.Mounter, dir string) (bool, err
 	if err := os.Remove(probe); err != nil {
 		return false, fmt.Errorf("emptydir: %w", err)
 	}
-	return refused != nil, nil
+	return mountErr != nil, nil
 }

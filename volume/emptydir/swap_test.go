@@ -19,18 +19,18 @@ func TestMayBeOnDisk(t *testing.T) {
 
 	dir := t.TempDir()
 	m := &mounts.Memory{}
-	refused, err := cannotStayOut(t.Context(), m, dir)
+	refused, err := rejectsNoswap(t.Context(), m, dir)
 	require.NoError(t, err)
 	require.False(t, refused)
 	m.Fault = func(context.Context, string, string) error { return errors.New("unknown option") }
-	refused, err = cannotStayOut(t.Context(), m, dir)
+	refused, err = rejectsNoswap(t.Context(), m, dir)
 	require.NoError(t, err)
 	require.True(t, refused)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = cannotStayOut(ended, m, t.TempDir())
+	_, err = rejectsNoswap(ended, m, t.TempDir())
 	require.ErrorIs(t, err, context.Canceled)
-	_, err = cannotStayOut(t.Context(), m, dir+"/none")
+	_, err = rejectsNoswap(t.Context(), m, dir+"/none")
 	require.ErrorIs(t, err, os.ErrNotExist)
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)

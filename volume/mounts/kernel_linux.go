@@ -69,7 +69,7 @@ func bind(m Mount, set uintptr) error {
 	}
 	tree, err := unix.OpenTree(unix.AT_FDCWD, m.Source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|recursive)
 	if errors.Is(err, unix.ENOSYS) {
-		return oldBind(m, set)
+		return bindTwoCalls(m, set)
 	}
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func bind(m Mount, set uintptr) error {
 	if attr.Attr_set != 0 {
 		err = unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &attr)
 		if errors.Is(err, unix.ENOSYS) {
-			return oldBind(m, set)
+			return bindTwoCalls(m, set)
 		}
 	}
 	if err == nil {
@@ -100,18 +100,18 @@ func attributes(set uintptr) (out uint64) {
 	return out
 }
 
-// oldBind implements bind for kernels before Linux 5.12, which need a second call for the
+// bindTwoCalls implements bind for kernels before Linux 5.12, which need a second call for the
 // flags.
-func oldBind(m Mount, set uintptr) error {
+func bindTwoCalls(m Mount, set uintptr) error {
 	err := unix.Mount(m.Source, m.Target, "", set&(unix.MS_BIND|unix.MS_REC), "")
-	own := set &^ (unix.MS_BIND | unix.MS_REC)
-	if err != nil || own == 0 {
+	attrs := set &^ (unix.MS_BIND | unix.MS_REC)
+	if err != nil || attrs == 0 {
 		return err
 	}
 	var is unix.Statfs_t
 	if err = unix.Statfs(m.Target, &is); err == nil {
-		kept := uintptr(is.Flags) & (unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
-		err = unix.Mount("", m.Target, "", unix.MS_BIND|unix.MS_REMOUNT|own|kept, "")
+		existing := uintptr(is.Flags) & (unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
+		err = unix.Mount("", m.Target, "", unix.MS_BIND|unix.MS_REMOUNT|attrs|existing, "")
 	}
 	if err != nil {
 		_ = unix.Unmount(m.Target, unix.UMOUNT_NOFOLLOW)

@@ -81,7 +81,7 @@ func (m *Memory) Mount(ctx context.Context, what Mount) error {
 }
 
 func (m *Memory) remount(what Mount) error {
-	i := m.last(what.Target)
+	i := m.topmost(what.Target)
 	if i < 0 {
 		return fmt.Errorf("remount %s: not a mount point", what.Target)
 	}
@@ -110,7 +110,7 @@ func (m *Memory) point(what Mount) Point {
 	return p
 }
 
-func (m *Memory) last(path string) int {
+func (m *Memory) topmost(path string) int {
 	for i, p := range slices.Backward(m.table) {
 		if p.Path == path {
 			return i
@@ -134,7 +134,7 @@ func (m *Memory) unmount(ctx context.Context, call, target string) error {
 		return err
 	}
 	defer m.mu.Unlock()
-	i := m.last(target)
+	i := m.topmost(target)
 	if i < 0 {
 		return nil
 	}
@@ -169,7 +169,7 @@ func (m *Memory) At(ctx context.Context, path string) (Point, bool, error) {
 	if _, err := os.Lstat(path); err != nil {
 		return Point{}, false, err
 	}
-	i := m.last(path)
+	i := m.topmost(path)
 	if i < 0 {
 		return Point{}, false, nil
 	}

@@ -39,10 +39,10 @@ type Config struct {
 // Plugin implements volume.Plugin for NFS volumes, inline or as a PersistentVolume. Create it
 // with New. It is safe for concurrent use.
 type Plugin struct {
-	cfg        Config
-	forceAfter time.Duration
-	mu         sync.Mutex
-	tried      map[string]time.Time // time of the first attempt to unmount a folder
+	cfg          Config
+	forceAfter   time.Duration
+	mu           sync.Mutex
+	firstAttempt map[string]time.Time // time of the first attempt to unmount a folder
 }
 
 var _ volume.Plugin = (*Plugin)(nil)
@@ -54,7 +54,7 @@ const forceAfter = time.Minute
 // New returns a Plugin.
 func New(cfg Config) *Plugin {
 	fields.Default[mounts.Mounter](&cfg.Mounts, &mounts.Kernel{})
-	return &Plugin{cfg: cfg, forceAfter: forceAfter, tried: map[string]time.Time{}}
+	return &Plugin{cfg: cfg, forceAfter: forceAfter, firstAttempt: map[string]time.Time{}}
 }
 
 // Name implements volume.Plugin.
@@ -131,7 +131,7 @@ func (p *Plugin) Unmount(ctx context.Context, u volume.Unmount) error {
 			break
 		}
 	}
-	p.forget(u.Dir)
+	p.forgetAttempt(u.Dir)
 	if err := os.Remove(u.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("nfs: %w", err)
 	}
@@ -142,22 +142,22 @@ func (p *Plugin) Unmount(ctx context.Context, u volume.Unmount) error {
 // because a blocked call of this agent may keep the mount in use.
 func (p *Plugin) unmount(ctx context.Context, dir string) error {
 	p.mu.Lock()
-	if _, ok := p.tried[dir]; !ok {
-		p.tried[dir] = time.Now()
+	if _, ok := p.firstAttempt[dir]; !ok {
+		p.firstAttempt[dir] = time.Now()
 	}
-	deadline := p.tried[dir].Add(p.forceAfter)
+	deadline := p.firstAttempt[dir].Add(p.forceAfter)
 	p.mu.Unlock()
 	if time.Now().Before(deadline) {
-		gently, cancel := context.WithDeadline(ctx, deadline)
+		untilForced, cancel := context.WithDeadline(ctx, deadline)
 		defer cancel()
-		err := p.cfg.Mounts.Unmount(gently, dir)
-		if err == nil || ctx.Err() != nil || gently.Err() == nil {
+		err := p.cfg.Mounts.Unmount(untilForced, dir)
+		if err == nil || ctx.Err() != nil || untilForced.Err() == nil {
 			return err
 		}
 	}
-	soon, cancel := context.WithTimeout(ctx, detachTimeout)
+	detachCtx, cancel := context.WithTimeout(ctx, detachTimeout)
 	defer cancel()
-	err := p.cfg.Mounts.Detach(soon, dir)
+	err := p.cfg.Mounts.Detach(detachCtx, dir)
 	if errors.Is(err, mounts.ErrLeftBehind) && ctx.Err() == nil {
 		return nil // the mount may be out of view although the kernel still contacts the server
 	}
@@ -167,8 +167,8 @@ func (p *Plugin) unmount(ctx context.Context, dir string) error {
 // detachTimeout bounds a Detach before the mount table is read again.
 const detachTimeout = 3 * time.Second
 
-func (p *Plugin) forget(dir string) {
+func (p *Plugin) forgetAttempt(dir string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.tried, dir)
+	delete(p.firstAttempt, dir)
 }

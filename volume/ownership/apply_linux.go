@@ -38,13 +38,13 @@ func Apply(ctx context.Context, dir string, cfg Config) (Result, error) {
 	}
 	defer unix.Close(root)
 	w := newWalk(ctx, cfg)
-	if p := cfg.Policy; p != nil && *p == v1.FSGroupChangeOnRootMismatch && w.right(&st) {
+	if p := cfg.Policy; p != nil && *p == v1.FSGroupChangeOnRootMismatch && w.correct(&st) {
 		return Result{Skipped: true}, nil
 	}
 	w.mount = fs.MountOf(st)
 	err = fs.Walk(ctx, dir, fs.Visitor{Visit: w.visit, Leave: w.leave, Fail: w.fail})
 	if err == nil || errors.Is(err, fs.ErrMounted) {
-		err = w.end()
+		err = w.checkContext()
 	}
 	if err != nil {
 		return w.result, fmt.Errorf("ownership: %w", err)
@@ -55,7 +55,7 @@ func Apply(ctx context.Context, dir string, cfg Config) (Result, error) {
 	if err != nil {
 		w.failed(".", err)
 	}
-	w.tell()
+	w.reportProgress()
 	return w.result, nil
 }
 
@@ -121,17 +121,17 @@ func (w *walk) visit(e fs.Entry) error {
 
 // leave changes an entry. It returns an error only if the walk must end.
 func (w *walk) leave(e fs.Entry) error {
-	if err := w.end(); err != nil {
+	if err := w.checkContext(); err != nil {
 		return err
 	}
 	if err := w.entry(e); err != nil {
 		w.failed("./"+e.Path(), err)
 	}
-	w.tell()
+	w.reportProgress()
 	return nil
 }
 
-func (w *walk) end() error {
+func (w *walk) checkContext() error {
 	if w.ctx.Err() != nil {
 		return run.EndOf(w.ctx)
 	}
@@ -169,8 +169,8 @@ func (w *walk) failed(path string, err error) {
 	w.cfg.OnError(path, err)
 }
 
-// tell reports the progress of a long walk.
-func (w *walk) tell() {
+// reportProgress reports the progress of a long walk.
+func (w *walk) reportProgress() {
 	w.entries++
 	if now := time.Now(); w.cfg.OnProgress != nil && now.After(w.progress) {
 		w.progress = now.Add(nextProgress)
@@ -193,14 +193,14 @@ func (w *walk) wanted(st *unix.Statx_t) uint32 {
 	return bits
 }
 
-func (w *walk) right(st *unix.Statx_t) bool {
+func (w *walk) correct(st *unix.Statx_t) bool {
 	want := w.wanted(st)
 	return int64(st.Gid) == w.cfg.Group && uint32(st.Mode)&want == want
 }
 
 // change sets the group and modes of one entry, unless they are correct.
 func (w *walk) change(fd int, path string, st *unix.Statx_t) error {
-	if w.right(st) {
+	if w.correct(st) {
 		return nil
 	}
 	w.result.Changed++

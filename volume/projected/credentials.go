@@ -17,7 +17,7 @@ import (
 // Validity of tokens in seconds.
 const (
 	defaultExpiration = 3600
-	leastExpiration   = 600
+	minExpiration     = 600
 )
 
 // tokenFile returns the file with a token of the pod's service account, and the time of the
@@ -37,8 +37,8 @@ func tokenFile(ctx context.Context, from objects.Tokens, m volume.Mount, p *v1.S
 	if p.ExpirationSeconds != nil {
 		r.ExpirationSeconds = *p.ExpirationSeconds
 	}
-	if r.ExpirationSeconds < leastExpiration {
-		return nil, time.Time{}, volume.AtField("expirationSeconds", fmt.Errorf("%d is less than %d", r.ExpirationSeconds, leastExpiration))
+	if r.ExpirationSeconds < minExpiration {
+		return nil, time.Time{}, volume.AtField("expirationSeconds", fmt.Errorf("%d is less than %d", r.ExpirationSeconds, minExpiration))
 	}
 	if p.Audience != "" {
 		r.Audiences = []string{p.Audience}

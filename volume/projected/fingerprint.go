@@ -9,17 +9,17 @@ import (
 // fingerprints records the written content per folder, so that an unchanged payload costs only
 // the status of two folders.
 type fingerprints struct {
-	seed  maphash.Seed
-	mu    *sync.Mutex
-	known map[string]written
+	seed    maphash.Seed
+	mu      *sync.Mutex
+	written map[string]written
 }
 
 // written is the state of a volume's folder after the last write.
 type written struct {
 	sum    uint64
 	folder folderStamp
-	// sure is true if a later change must change the stamp; clocks of file systems are coarse.
-	sure bool
+	// reliable is true if a later change must change the stamp; clocks of file systems are coarse.
+	reliable bool
 }
 
 // folderStamp changes if the volume's folder or its version is replaced, or if their entries
@@ -31,11 +31,11 @@ type stamp struct {
 	modified, changed int64 // ns since 1970
 }
 
-// coarse bounds the lag of a file system's clock.
-const coarse = 50 * time.Millisecond
+// maxClockLag bounds the lag of a file system's clock.
+const maxClockLag = 50 * time.Millisecond
 
 func newFingerprints() fingerprints {
-	return fingerprints{seed: maphash.MakeSeed(), mu: new(sync.Mutex), known: map[string]written{}}
+	return fingerprints{seed: maphash.MakeSeed(), mu: new(sync.Mutex), written: map[string]written{}}
 }
 
 // sum returns a hash of a payload and of the folders created in it.
@@ -60,31 +60,31 @@ func (m *fingerprints) sum(p payload, inside []string) uint64 {
 	return sum
 }
 
-// holds reports whether the folder certainly has the content with this sum.
-func (m *fingerprints) holds(dir string, sum uint64) bool {
+// matches reports whether the folder certainly has the content with this sum.
+func (m *fingerprints) matches(dir string, sum uint64) bool {
 	m.mu.Lock()
-	known, ok := m.known[dir]
+	last, ok := m.written[dir]
 	m.mu.Unlock()
-	if !ok || !known.sure || known.sum != sum {
+	if !ok || !last.reliable || last.sum != sum {
 		return false
 	}
-	now, ok := look(dir)
-	return ok && now == known.folder
+	current, ok := stampFolder(dir)
+	return ok && current == last.folder
 }
 
 func (m *fingerprints) remember(dir string, sum uint64, now time.Time) {
-	seen, ok := look(dir)
+	current, ok := stampFolder(dir)
 	if !ok {
 		return
 	}
-	youngest := max(seen.root.modified, seen.root.changed, seen.version.modified, seen.version.changed)
+	newest := max(current.root.modified, current.root.changed, current.version.modified, current.version.changed)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.known[dir] = written{sum, seen, now.UnixNano()-youngest > int64(coarse)}
+	m.written[dir] = written{sum, current, now.UnixNano()-newest > int64(maxClockLag)}
 }
 
 func (m *fingerprints) forget(dir string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.known, dir)
+	delete(m.written, dir)
 }

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func look(dir string) (f folderStamp, ok bool) {
+func stampFolder(dir string) (f folderStamp, ok bool) {
 	var err error
 	if f.root, err = stampOf(dir); err != nil {
 		return f, false

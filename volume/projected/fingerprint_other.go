@@ -2,5 +2,5 @@
 
 package projected
 
-// look returns false on this system, so that folders are written each time.
-func look(string) (f folderStamp, ok bool) { return f, false }
+// stampFolder returns false on this system, so that folders are written each time.
+func stampFolder(string) (f folderStamp, ok bool) { return f, false }

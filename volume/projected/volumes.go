@@ -45,7 +45,7 @@ func (v *volumes) mount(ctx context.Context, m volume.Mount, c content) (volume.
 	}
 	out := volume.Mounted{Path: m.Dir, ReadOnly: true, Relabel: true, RefreshAt: c.refreshAt}
 	sum := v.fingerprints.sum(payload, m.Inside)
-	if v.fingerprints.holds(m.Dir, sum) {
+	if v.fingerprints.matches(m.Dir, sum) {
 		return out, nil
 	}
 	if err := v.set(ctx, m, payload, c.medium); err != nil {
@@ -57,12 +57,12 @@ func (v *volumes) mount(ctx context.Context, m volume.Mount, c content) (volume.
 
 func (v *volumes) set(ctx context.Context, m volume.Mount, payload payload, medium v1.StorageMedium) error {
 	v.fingerprints.forget(m.Dir)
-	below := m
-	below.Spec = &volume.Spec{Name: wrapped(m.Spec.Name), Inline: &v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: medium}}}
-	below.StateDir = stateDir(m.StateDir, v.cfg.Backing.Name(), m.Spec.Name)
-	below.FSGroup, below.Inside = nil, nil // the package itself handles these
-	below.SELinuxLabel = ""                // the runtime relabels: see Mounted.Relabel
-	if _, err := v.cfg.Backing.Mount(ctx, below); err != nil {
+	backing := m
+	backing.Spec = &volume.Spec{Name: wrapped(m.Spec.Name), Inline: &v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: medium}}}
+	backing.StateDir = stateDir(m.StateDir, v.cfg.Backing.Name(), m.Spec.Name)
+	backing.FSGroup, backing.Inside = nil, nil // the package itself handles these
+	backing.SELinuxLabel = ""                  // the runtime relabels: see Mounted.Relabel
+	if _, err := v.cfg.Backing.Mount(ctx, backing); err != nil {
 		return err
 	}
 	leave, err := makeInside(m.Dir, m.Inside)
@@ -71,18 +71,18 @@ func (v *volumes) set(ctx context.Context, m volume.Mount, payload payload, medi
 	}
 	_, err = writePayload(m.Dir, payload, writeOptions{
 		Leave:   leave,
-		Prepare: func(dir string) error { return v.own(ctx, m, dir) },
+		Prepare: func(dir string) error { return v.setGroup(ctx, m, dir) },
 		Chown:   func(f *os.File, uid int) error { return v.chown(int(f.Fd()), f.Name(), uid, -1) },
 	})
 	if err != nil {
 		return err
 	}
-	v.ownRoot(m)
+	v.setRootGroup(m)
 	return nil
 }
 
-// own sets the pod's group on a new version.
-func (v *volumes) own(ctx context.Context, m volume.Mount, dir string) error {
+// setGroup sets the pod's group on a new version.
+func (v *volumes) setGroup(ctx context.Context, m volume.Mount, dir string) error {
 	if m.FSGroup == nil {
 		return nil
 	}
@@ -90,23 +90,23 @@ func (v *volumes) own(ctx context.Context, m volume.Mount, dir string) error {
 	return err
 }
 
-func (v *volumes) ownRoot(m volume.Mount) {
+func (v *volumes) setRootGroup(m volume.Mount) {
 	if m.FSGroup == nil {
 		return
 	}
 	if err := ownership.One(m.Dir, v.group(m)); err != nil {
-		v.notOwned(m, ".", err)
+		v.logGroupError(m, ".", err)
 	}
 }
 
 func (v *volumes) group(m volume.Mount) ownership.Config {
 	return ownership.Config{
 		Group: *m.FSGroup, ReadOnly: true, Chown: v.chown,
-		OnError: func(path string, err error) { v.notOwned(m, path, err) },
+		OnError: func(path string, err error) { v.logGroupError(m, path, err) },
 	}
 }
 
-func (v *volumes) notOwned(m volume.Mount, path string, err error) {
+func (v *volumes) logGroupError(m volume.Mount, path string, err error) {
 	v.cfg.Logger.Warn("fsGroup not applied to a file of the volume", "volume", m.Dir, "path", path, "err", err)
 }
 

@@ -82,7 +82,7 @@ func (w *writer) write() (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if current == "" || !w.holds(current) {
+	if current == "" || !w.hasPayload(current) {
 		if err := w.clear(current); err != nil { // frees space on a full disk
 			return false, err
 		}
@@ -119,12 +119,12 @@ func (w *writer) current() (string, error) {
 	return target, nil
 }
 
-// holds reports whether a version has exactly the files of the payload. An unreadable file
+// hasPayload reports whether a version has exactly the files of the payload. An unreadable file
 // counts as different.
-func (w *writer) holds(dir string) bool {
-	seen := 0
-	var look func(name string) bool
-	look = func(name string) bool {
+func (w *writer) hasPayload(dir string) bool {
+	files := 0
+	var equalFolder func(name string) bool
+	equalFolder = func(name string) bool {
 		entries, err := w.readDir(path.Join(dir, name))
 		if err != nil || name != "" && len(entries) == 0 {
 			return false
@@ -133,18 +133,18 @@ func (w *writer) holds(dir string) bool {
 			below := path.Join(name, e.Name())
 			switch {
 			case e.IsDir():
-				if !look(below) {
+				if !equalFolder(below) {
 					return false
 				}
 			case !w.same(dir, below):
 				return false
 			default:
-				seen++
+				files++
 			}
 		}
 		return true
 	}
-	return look("") && seen == len(w.payload)
+	return equalFolder("") && files == len(w.payload)
 }
 
 func (w *writer) readDir(name string) ([]fs.DirEntry, error) {
@@ -199,9 +199,9 @@ func (w *writer) fill(dir string) error {
 	if err := w.root.Chmod(dir, folderMode); err != nil { // mkdir applies the umask
 		return err
 	}
-	made := map[string]bool{".": true}
+	created := map[string]bool{".": true}
 	for _, name := range slices.Sorted(maps.Keys(w.payload)) {
-		if err := w.folders(dir, path.Dir(name), made); err != nil {
+		if err := w.folders(dir, path.Dir(name), created); err != nil {
 			return err
 		}
 		if err := w.file(path.Join(dir, name), w.payload[name]); err != nil {
@@ -215,12 +215,12 @@ func (w *writer) fill(dir string) error {
 }
 
 // folders creates a folder of a version with its parents.
-func (w *writer) folders(dir, name string, made map[string]bool) error {
-	if made[name] {
+func (w *writer) folders(dir, name string, created map[string]bool) error {
+	if created[name] {
 		return nil
 	}
-	made[name] = true
-	if err := w.folders(dir, path.Dir(name), made); err != nil {
+	created[name] = true
+	if err := w.folders(dir, path.Dir(name), created); err != nil {
 		return err
 	}
 	if err := w.step("folder " + name); err != nil {
@@ -314,9 +314,9 @@ func linkTo(name string) string { return path.Join(dataLink, name) }
 
 // dropLinks removes links whose target is not in the payload.
 func (w *writer) dropLinks() error {
-	tops := map[string]bool{}
+	linked := map[string]bool{}
 	for file := range w.payload {
-		tops[top(file)] = true
+		linked[top(file)] = true
 	}
 	entries, err := w.readDir(".")
 	if err != nil {
@@ -324,7 +324,7 @@ func (w *writer) dropLinks() error {
 	}
 	for _, e := range entries {
 		name := e.Name()
-		if strings.HasPrefix(name, "..") || tops[name] {
+		if strings.HasPrefix(name, "..") || linked[name] {
 			continue
 		}
 		if target, err := w.root.Readlink(name); err != nil || target != linkTo(name) {

@@ -76,7 +76,7 @@ func (o *opener) walk(path string) (int, error) {
 		name := w.rest[0]
 		w.rest = w.rest[1:]
 		if err := w.step(name); err != nil {
-			w.drop(0)
+			w.truncate(0)
 			return -1, fmt.Errorf("%q in %q: %w", name, path, err)
 		}
 	}
@@ -86,7 +86,7 @@ func (o *opener) walk(path string) (int, error) {
 	last := len(w.open) - 1
 	fd := w.open[last]
 	w.open = w.open[:last]
-	w.drop(0)
+	w.truncate(0)
 	return fd, nil
 }
 
@@ -101,15 +101,15 @@ func parts(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 }
 
-// drop closes all folders but the first n.
-func (w *walk) drop(n int) {
+// truncate closes all folders but the first n.
+func (w *walk) truncate(n int) {
 	for _, fd := range w.open[n:] {
 		_ = unix.Close(fd)
 	}
 	w.open = w.open[:n]
 }
 
-func (w *walk) here() int {
+func (w *walk) current() int {
 	if len(w.open) == 0 {
 		return w.root
 	}
@@ -123,7 +123,7 @@ func (w *walk) step(name string) error {
 	case name == ".." && len(w.open) == 0:
 		return ErrOutside
 	case name == "..":
-		w.drop(len(w.open) - 1)
+		w.truncate(len(w.open) - 1)
 		return nil
 	case len(w.open) >= maxDepth:
 		return fmt.Errorf("more than %d folders deep", maxDepth)
@@ -149,23 +149,23 @@ func (w *walk) step(name string) error {
 // itself, not the link's target.
 func (w *walk) openOrMake(name string) (int, error) {
 	const how = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	fd, err := unix.Openat(w.here(), name, how, 0)
+	fd, err := unix.Openat(w.current(), name, how, 0)
 	if !errors.Is(err, unix.ENOENT) {
 		return fd, err
 	}
-	err = unix.Mkdirat(w.here(), name, w.mode&0o777)
+	err = unix.Mkdirat(w.current(), name, w.mode&0o777)
 	if err == nil {
 		err = w.chmod(name)
 	}
 	if err != nil && !errors.Is(err, unix.EEXIST) { // EEXIST: another process created the folder
 		return -1, err
 	}
-	return unix.Openat(w.here(), name, how, 0)
+	return unix.Openat(w.current(), name, how, 0)
 }
 
 // chmod sets the volume's mode on a new folder, because mkdir applies the umask.
 func (w *walk) chmod(name string) error {
-	fd, err := unix.Openat(w.here(), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(w.current(), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (w *walk) follow(link int) error {
 		if target, err = w.inside(target); err != nil {
 			return err
 		}
-		w.drop(0)
+		w.truncate(0)
 	}
 	w.rest = append(parts(target), w.rest...)
 	return nil

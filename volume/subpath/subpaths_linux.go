@@ -75,7 +75,7 @@ func (p *SubPaths) prepare(ctx context.Context, s SubPath, target string) error 
 	if err := unix.Fstat(fd, &is); err != nil {
 		return err
 	}
-	if there, err := p.mounted(ctx, target, is); there || err != nil {
+	if mounted, err := p.mounted(ctx, target, is); mounted || err != nil {
 		return err
 	}
 	if err := makePoint(target, is.Mode&unix.S_IFMT == unix.S_IFDIR); err != nil {

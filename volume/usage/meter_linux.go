@@ -16,12 +16,12 @@ import (
 
 // Meter measures volumes. Create it with New. It is safe for concurrent use.
 type Meter struct {
-	pace  pace
-	ask   func(ctx context.Context, dir string) (Usage, bool, error)
-	told  func(source Source, took time.Duration, err error)
-	calls run.Calls
-	mu    sync.Mutex
-	known map[string]Usage
+	pace       pace
+	query      func(ctx context.Context, dir string) (Usage, bool, error)
+	onMeasured func(source Source, took time.Duration, err error)
+	calls      run.Calls
+	mu         sync.Mutex
+	measured   map[string]Usage
 }
 
 // filesPerSecond bounds the rate of files that a Meter visits, for all volumes in total.
@@ -30,14 +30,14 @@ const filesPerSecond = 20000
 // New returns a Meter.
 func New(cfg Config) *Meter {
 	fields.Default(&cfg.Metrics.OnMeasured, func(Source, time.Duration, error) {})
-	return &Meter{ask: cfg.Ask, told: cfg.Metrics.OnMeasured, pace: pace{each: time.Second / filesPerSecond}, known: map[string]Usage{}}
+	return &Meter{query: cfg.Ask, onMeasured: cfg.Metrics.OnMeasured, pace: pace{interval: time.Second / filesPerSecond}, measured: map[string]Usage{}}
 }
 
 // Known returns the last measurement of a volume's folder. It does not access the disk.
 func (m *Meter) Known(dir string) (Usage, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	u, ok := m.known[dir]
+	u, ok := m.measured[dir]
 	return u, ok
 }
 
@@ -45,7 +45,7 @@ func (m *Meter) Known(dir string) (Usage, bool) {
 func (m *Meter) Forget(dir string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.known, dir)
+	delete(m.measured, dir)
 }
 
 // Measure measures a volume, unless the last measurement is at most maxAge old. It waits for a
@@ -63,7 +63,7 @@ func (m *Meter) Measure(ctx context.Context, dir string, maxAge time.Duration) (
 		out, err = m.measure(ctx, dir)
 		if err == nil {
 			m.mu.Lock()
-			m.known[dir] = out
+			m.measured[dir] = out
 			m.mu.Unlock()
 		}
 		return err
@@ -77,24 +77,24 @@ func (m *Meter) Measure(ctx context.Context, dir string, maxAge time.Duration) (
 // Running lists the measurements in progress with their start times.
 func (m *Meter) Running() []string { return m.calls.Running() }
 
-// tries bounds the walks of a volume whose folders move during a walk.
-const tries = 3
+// maxWalks bounds the walks of a volume whose folders move during a walk.
+const maxWalks = 3
 
 func (m *Meter) measure(ctx context.Context, dir string) (Usage, error) {
 	u := Usage{Measured: time.Now()}
-	if m.ask != nil {
-		if known, ok, err := m.ask(ctx, dir); ok || err != nil {
-			known.Measured = u.Measured
-			return known, err
+	if m.query != nil {
+		if reported, ok, err := m.query(ctx, dir); ok || err != nil {
+			reported.Measured = u.Measured
+			return reported, err
 		}
 	}
-	source, err := m.look(ctx, dir, &u)
-	m.told(source, time.Since(u.Measured), err)
+	source, err := m.measureFolder(ctx, dir, &u)
+	m.onMeasured(source, time.Since(u.Measured), err)
 	return u, err
 }
 
-// look measures a volume with the cheapest source that is available.
-func (m *Meter) look(ctx context.Context, dir string, u *Usage) (Source, error) {
+// measureFolder measures a volume with the cheapest source that is available.
+func (m *Meter) measureFolder(ctx context.Context, dir string, u *Usage) (Source, error) {
 	root, err := fs.Entry{Dir: unix.AT_FDCWD, Name: dir}.Stat()
 	if err != nil {
 		return FileSystem, &iofs.PathError{Op: "measure", Path: dir, Err: err}
@@ -109,7 +109,7 @@ func (m *Meter) look(ctx context.Context, dir string, u *Usage) (Source, error) 
 		u.Bytes, u.Files = int64(is.Blocks-is.Bfree)*int64(is.Bsize), int64(is.Files-is.Ffree)
 		return FileSystem, nil
 	}
-	if bytes, files, ok := counted(dir); ok {
+	if bytes, files, ok := projectUsage(dir); ok {
 		u.Bytes, u.Files = bytes, files
 		return Project, nil
 	}
@@ -117,7 +117,7 @@ func (m *Meter) look(ctx context.Context, dir string, u *Usage) (Source, error) 
 }
 
 func (m *Meter) walk(ctx context.Context, dir string, root unix.Statx_t, u *Usage) (err error) {
-	for range tries {
+	for range maxWalks {
 		w := walk{ctx: ctx, pace: &m.pace, root: root}
 		w.add(root)
 		err = fs.Walk(ctx, dir, fs.Visitor{Visit: w.visit})
@@ -179,9 +179,9 @@ func (w *walk) add(is unix.Statx_t) {
 
 // pace limits the rate of visited files.
 type pace struct {
-	each time.Duration
-	mu   sync.Mutex
-	next time.Time
+	interval time.Duration
+	mu       sync.Mutex
+	next     time.Time
 }
 
 // burst is the lead over the rate at which a caller must wait.
@@ -193,7 +193,7 @@ func (p *pace) wait(ctx context.Context) error {
 	if p.next.Before(now) {
 		p.next = now
 	}
-	p.next = p.next.Add(p.each)
+	p.next = p.next.Add(p.interval)
 	ahead := p.next.Sub(now)
 	p.mu.Unlock()
 	if ahead > burst && !run.Sleep(ctx, ahead) {

@@ -90,7 +90,7 @@ func TestMounts(t *testing.T) {
 // The rate limit applies to all volumes in total, and a wait ends with its context.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pace{each: time.Millisecond}
+		p := pace{interval: time.Millisecond}
 		begun := time.Now()
 		var wg sync.WaitGroup
 		for range 4 {
@@ -116,7 +116,7 @@ func TestOneWalk(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o600))
 	}
 	m := New(Config{})
-	m.pace.each = time.Second / 2000
+	m.pace.interval = time.Second / 2000
 	var wg sync.WaitGroup
 	results := make([]Usage, 5)
 	for i := range results {

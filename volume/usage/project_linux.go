@@ -47,7 +47,7 @@ func (p *Projects) Track(ctx context.Context, dir string) error {
 	defer d.Close()
 	attributes, err := getAttributes(d)
 	if err != nil {
-		return notCounted(dir, err)
+		return countError(dir, err)
 	}
 	own, err := ownProject(dir, attributes)
 	if err != nil || own {
@@ -58,29 +58,29 @@ func (p *Projects) Track(ctx context.Context, dir string) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	id, err := p.free(ctx, d)
+	id, err := p.freeID(ctx, d)
 	if err != nil {
-		return notCounted(dir, err)
+		return countError(dir, err)
 	}
 	attributes.project, attributes.flags = id, attributes.flags|inherited
 	if err := setAttributes(d, attributes); err != nil {
-		return notCounted(dir, err)
+		return countError(dir, err)
 	}
 	return nil
 }
 
-func notCounted(dir string, err error) error {
+func countError(dir string, err error) error {
 	return &fs.PathError{Op: "count", Path: dir, Err: fmt.Errorf("%w: %w", ErrNoProjects, err)}
 }
 
-// free returns a project id without files. The caller holds mu.
-func (p *Projects) free(ctx context.Context, d *os.File) (uint32, error) {
+// freeID returns a project id without files. The caller holds mu.
+func (p *Projects) freeID(ctx context.Context, d *os.File) (uint32, error) {
 	p.next = max(p.next, firstProject)
 	for ; p.next < lastProject; p.next++ {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		used, err := account(d, p.next)
+		used, err := readQuota(d, p.next)
 		if err != nil {
 			return 0, err
 		}
@@ -91,8 +91,8 @@ func (p *Projects) free(ctx context.Context, d *os.File) (uint32, error) {
 	return 0, errors.New("all project IDs are in use")
 }
 
-// counted returns the file system's count for a folder that has its own project.
-func counted(dir string) (bytes, files int64, ok bool) {
+// projectUsage returns the file system's count for a folder that has its own project.
+func projectUsage(dir string) (bytes, files int64, ok bool) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return 0, 0, false
@@ -105,7 +105,7 @@ func counted(dir string) (bytes, files int64, ok bool) {
 	if own, err := ownProject(dir, attributes); err != nil || !own {
 		return 0, 0, false
 	}
-	used, err := account(d, attributes.project)
+	used, err := readQuota(d, attributes.project)
 	if err != nil || used.curInodes == 0 {
 		return 0, 0, false // quota accounting is off
 	}
@@ -122,11 +122,11 @@ func ownProject(dir string, a fsxattr) (bool, error) {
 		return false, err
 	}
 	defer parent.Close()
-	above, err := getAttributes(parent)
+	ofParent, err := getAttributes(parent)
 	if err != nil {
 		return true, nil // the parent is on a file system without projects
 	}
-	return above.project != a.project, nil
+	return ofParent.project != a.project, nil
 }
 
 // fsxattr is the kernel's struct of the same name.
@@ -164,8 +164,8 @@ type dqblk struct {
 	_                                 uint32
 }
 
-// account returns the usage of a project in the file system of an open file.
-func account(f *os.File, project uint32) (d dqblk, err error) {
+// readQuota returns the usage of a project in the file system of an open file.
+func readQuota(f *os.File, project uint32) (d dqblk, err error) {
 	_, _, errno := unix.Syscall6(unix.SYS_QUOTACTL_FD, f.Fd(), getQuota, uintptr(project), uintptr(unsafe.Pointer(&d)), 0, 0)
 	switch errno {
 	case 0, unix.ENOENT: // ENOENT: the project has no usage yet

@@ -21,9 +21,9 @@ func TestWithoutAccounts(t *testing.T) {
 		require.ErrorContains(t, err, "/dev/shm")
 	}
 	require.ErrorIs(t, p.Track(t.Context(), filepath.Join(t.TempDir(), "none")), os.ErrNotExist)
-	_, _, ok := counted(t.TempDir())
+	_, _, ok := projectUsage(t.TempDir())
 	require.False(t, ok)
-	_, _, ok = counted(filepath.Join(t.TempDir(), "none"))
+	_, _, ok = projectUsage(filepath.Join(t.TempDir(), "none"))
 	require.False(t, ok)
 }
 
@@ -64,18 +64,18 @@ func TestGuestProjects(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 7, u.Files, "the folder, sub and its files")
 	require.GreaterOrEqual(t, u.Bytes, int64(5*8192))
-	_, _, ok := counted(a)
+	_, _, ok := projectUsage(a)
 	require.True(t, ok)
 	u, err = m.Measure(t.Context(), b, 0)
 	require.NoError(t, err)
 	require.EqualValues(t, 4, u.Files)
 
 	// Folders below a counted folder, and folders that were not empty, are walked.
-	_, _, ok = counted(filepath.Join(a, "sub"))
+	_, _, ok = projectUsage(filepath.Join(a, "sub"))
 	require.False(t, ok, "its account is that of the folder above")
 	full := folder("full", 3)
 	require.NoError(t, p.Track(t.Context(), full))
-	_, _, ok = counted(full)
+	_, _, ok = projectUsage(full)
 	require.False(t, ok)
 	u, err = m.Measure(t.Context(), full, 0)
 	require.NoError(t, err)
@@ -88,7 +88,7 @@ func TestGuestProjects(t *testing.T) {
 	require.NoError(t, os.Mkdir(fresh, 0o755))
 	require.NoError(t, next.Track(t.Context(), fresh))
 	command("sync")
-	bytes, files, ok := counted(fresh)
+	bytes, files, ok := projectUsage(fresh)
 	require.True(t, ok)
 	require.EqualValues(t, 1, files)
 	require.Less(t, bytes, int64(8192))
