@@ -64,7 +64,7 @@ func TestCgroups(t *testing.T) {
 		} {
 			pod := newPod(name, shell("main", s.images.Busybox, untilTerm))
 			pod.Spec.Containers[0].Resources = r
-			s.place(t, name+".yaml", pod)
+			s.writeManifest(t, name+".yaml", pod)
 			want[name] = pod
 		}
 		paths := map[string]string{}
@@ -92,7 +92,7 @@ func TestCgroups(t *testing.T) {
 
 		same := s.mustRuntimeState(t).ids()
 		s.kill(t)
-		require.NoError(t, os.Remove(s.manifest("burstable.yaml")))
+		require.NoError(t, os.Remove(s.manifestPath("burstable.yaml")))
 		s.start(t)
 		wait(t, 30*time.Second, "the removed pod's cgroup is deleted", func() error {
 			if inCgroup(paths["burstable"], "") {

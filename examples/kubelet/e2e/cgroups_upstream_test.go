@@ -98,12 +98,12 @@ type takeoverPods struct {
 	root string
 }
 
-// place starts the pods. It returns the values of their cgroups, and a function that returns an
+// startPods starts the pods. It returns the values of their cgroups, and a function that returns an
 // error if their containers changed.
-func (m *takeoverPods) place(t *testing.T) (values map[string]string, same func() error) {
+func (m *takeoverPods) startPods(t *testing.T) (values map[string]string, same func() error) {
 	t.Helper()
 	for name, pod := range m.pods {
-		m.scene.place(t, name+".yaml", pod)
+		m.scene.writeManifest(t, name+".yaml", pod)
 	}
 	wait(t, time.Minute, "all pods run", func() error {
 		w, err := m.runtimeState()
@@ -132,7 +132,7 @@ func (m *takeoverPods) place(t *testing.T) (values map[string]string, same func(
 func (m *takeoverPods) remove(t *testing.T) {
 	t.Helper()
 	for name := range m.pods {
-		require.NoError(t, os.Remove(m.manifest(name+".yaml")))
+		require.NoError(t, os.Remove(m.manifestPath(name+".yaml")))
 	}
 	wait(t, time.Minute, "all pods are removed", func() error { return errors.Join(m.empty(), m.noCgroups()) })
 }
@@ -152,11 +152,11 @@ func diffValues(one, other map[string]string) (out []string) {
 // For pods of each shape the cgroups equal the upstream kubelet's, and each of the two kubelets
 // takes over the pods of its counterpart without a restart or a changed value.
 func TestCgroupsEqualUpstreams(t *testing.T) {
-	besideUpstream(t, func(t *testing.T, s *scene, u *upstream) {
+	withUpstream(t, func(t *testing.T, s *scene, u *upstream) {
 		m := &takeoverPods{scene: s, pods: podShapes(s), root: "/podwright-" + s.node}
 		require.GreaterOrEqual(t, len(m.pods), 40)
 		s.start(t)
-		ours, same := m.place(t)
+		ours, same := m.startPods(t)
 		require.Zero(t, s.terminate(t, 30*time.Second))
 		u.start(t)
 		consistently(t, 20*time.Second, "the upstream kubelet restarts no container", same)
@@ -166,14 +166,14 @@ func TestCgroupsEqualUpstreams(t *testing.T) {
 			}
 			return same()
 		})
-		u.end(t, syscall.SIGTERM)
+		u.stop(t, syscall.SIGTERM)
 		s.start(t)
 		m.remove(t)
 		require.Zero(t, s.terminate(t, 30*time.Second))
 
 		u.start(t)
-		theirs, same := m.place(t)
-		u.end(t, syscall.SIGTERM)
+		theirs, same := m.startPods(t)
+		u.stop(t, syscall.SIGTERM)
 		require.Greater(t, len(theirs), 5*len(m.pods))
 		require.Empty(t, diffValues(ours, theirs))
 		s.start(t)

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func (c *churn) placeNext(t *testing.T, name string) {
+func (c *churn) writeNext(t *testing.T, name string) {
 	t.Helper()
 	c.version++
 	c.writes[name]++
@@ -33,7 +33,7 @@ func (c *churn) placeNext(t *testing.T, name string) {
 		c.inPlace[name] = d.tally
 	}
 	c.desired[name] = d
-	c.place(t, name+".yaml", d.pod)
+	c.writeManifest(t, name+".yaml", d.pod)
 }
 
 // newPod returns the next version of a pod: the first container's content always changes, the
@@ -113,7 +113,7 @@ func (c *churn) breakManifest(t *testing.T, name string) {
 	if err != nil || !equalMain(have, d.pod) {
 		return // no kubelet runs, or it has not read the newest version
 	}
-	c.placeText(t, name+".yaml", "apiVersion: v1\nkind: Pod\nspec: [")
+	c.writeManifestText(t, name+".yaml", "apiVersion: v1\nkind: Pod\nspec: [")
 	d.broken = true
 }
 

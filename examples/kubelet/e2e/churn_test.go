@@ -183,7 +183,7 @@ func (c *churn) setUp(t *testing.T) {
 		names = append(names, churnName(i*2))
 	}
 	for _, name := range names {
-		c.placeNext(t, name)
+		c.writeNext(t, name)
 	}
 	for _, name := range names {
 		c.running(t, name)
@@ -300,13 +300,13 @@ func (c *churn) step(t *testing.T) {
 	name := churnName(c.rand.IntN(churnPods))
 	switch n := c.rand.IntN(10); {
 	case c.desired[name] == nil || n < 4:
-		c.placeNext(t, name)
+		c.writeNext(t, name)
 	case n < 7:
-		c.unplace(t, name+".yaml")
+		c.removeManifest(t, name+".yaml")
 		delete(c.desired, name)
 		c.removals[name]++
 	case n < 8:
-		c.place(t, name+".yaml", c.desired[name].pod) // unchanged content
+		c.writeManifest(t, name+".yaml", c.desired[name].pod) // unchanged content
 		c.desired[name].broken = false
 	default:
 		c.breakManifest(t, name)
@@ -361,7 +361,7 @@ func (c *churn) removeAll(t *testing.T) {
 	t.Helper()
 	c.history.untouched = nil
 	for name := range c.desired {
-		c.unplace(t, name+".yaml")
+		c.removeManifest(t, name+".yaml")
 	}
 	c.waitUnstuck(t, time.Minute, "all pods are removed", c.empty)
 }

@@ -116,7 +116,7 @@ func (s *csiScene) removePod(t *testing.T, name string) {
 	t.Helper()
 	pod, err := s.pod(name)
 	require.NoError(t, err)
-	s.unplace(t, name+".yaml")
+	s.removeManifest(t, name+".yaml")
 	wait(t, 20*time.Second, name+" is removed", func() error {
 		return errors.Join(s.noRemains(name, string(pod.UID)), noMounts(filepath.Join(s.root, "pods", string(pod.UID))))
 	})
@@ -150,10 +150,10 @@ func (s *csiScene) waitVolumeStats(t *testing.T, name string, volumes ...string)
 func (s *csiScene) bystander(t *testing.T, name string) {
 	t.Helper()
 	begin := time.Now()
-	s.place(t, name+"-csi.yaml", s.csiPod(name+"-csi", "good"))
+	s.writeManifest(t, name+"-csi.yaml", s.csiPod(name+"-csi", "good"))
 	pod := newPod(name, shell("main", s.images.Busybox, untilTerm))
 	addVolume(pod, "memory", "/memory", memory("1Mi"))
-	s.place(t, name+".yaml", pod)
+	s.writeManifest(t, name+".yaml", pod)
 	s.running(t, name)
 	s.running(t, name+"-csi")
 	s.waitOutput(t, name+"-csi", "cat /v/color", "red")
@@ -177,7 +177,7 @@ func TestCSI(t *testing.T) {
 		key(republished.CSI)
 		addVolume(pod, "fresh", "/fresh", republished)
 		addMount(pod, "v", "/color", func(m *v1.VolumeMount) { m.SubPath = "color" })
-		s.place(t, "p.yaml", pod)
+		s.writeManifest(t, "p.yaml", pod)
 		s.waitVolumeError(t, "p", "v", `secret "default/pass" not found`)
 		s.put(t, "secrets/default/pass.yaml", pass)
 		s.waitVolumeError(t, "p", "v", `serviceaccount "default/default" not found`)
@@ -224,8 +224,8 @@ func TestPodsWaitForCSIDriver(t *testing.T) {
 		s.driver(t, "good", "").up(t)
 		d := s.driver(t, "d", "")
 		const missing = `driver "d" is not registered on this node`
-		s.place(t, "p.yaml", s.csiPod("p", "d"))
-		s.place(t, "driverless.yaml", s.csiPod("driverless", "unknown"))
+		s.writeManifest(t, "p.yaml", s.csiPod("p", "d"))
+		s.writeManifest(t, "driverless.yaml", s.csiPod("driverless", "unknown"))
 		s.waitVolumeError(t, "p", "v", missing)
 		s.waitVolumeError(t, "driverless", "v", `driver "unknown" is not registered`)
 		s.waitFailedMountEvent(t, "p")
@@ -258,7 +258,7 @@ func TestPodsWaitForCSIDriver(t *testing.T) {
 				return err
 			})
 		}
-		s.unplace(t, "p.yaml")
+		s.removeManifest(t, "p.yaml")
 		waits()
 		require.Zero(t, s.terminate(t, 10*time.Second))
 		s.start(t)
@@ -282,16 +282,16 @@ func TestCSIOfTwoKubelets(t *testing.T) {
 	for _, s := range []*csiScene{first, second} {
 		s.start(t)
 		s.driver(t, "d", "").up(t)
-		s.place(t, "p.yaml", s.csiPod("p", "d"))
+		s.writeManifest(t, "p.yaml", s.csiPod("p", "d"))
 	}
 	for _, s := range []*csiScene{first, second} {
 		s.running(t, "p")
 		require.Equal(t, 1, s.drivers[0].count("NodePublishVolume"))
 	}
 	second.drivers[0].down()
-	second.place(t, "q.yaml", second.csiPod("q", "d"))
+	second.writeManifest(t, "q.yaml", second.csiPod("q", "d"))
 	second.waitVolumeError(t, "q", "v", `driver "d" is not registered`)
-	first.place(t, "q.yaml", first.csiPod("q", "d"))
+	first.writeManifest(t, "q.yaml", first.csiPod("q", "d"))
 	first.running(t, "q")
 	first.removePod(t, "p")
 	second.drivers[0].up(t)

@@ -30,12 +30,12 @@ mkdir /shared/lock || echo "$VERSION" >> /shared/overlap; while true; do sleep 6
 func TestEditedManifest(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
 		folder := filepath.Join(s.dir, "shared")
-		s.place(t, "edit.yaml", exclusive("edit", s.images.Busybox, "1", folder))
+		s.writeManifest(t, "edit.yaml", exclusive("edit", s.images.Busybox, "1", folder))
 		before := s.running(t, "edit")
 		locked := func() error { _, err := os.Stat(filepath.Join(folder, "lock")); return err }
 		wait(t, 10*time.Second, "the first instance has the folder", locked)
 
-		s.place(t, "edit.yaml", exclusive("edit", s.images.Busybox, "2", folder))
+		s.writeManifest(t, "edit.yaml", exclusive("edit", s.images.Busybox, "2", folder))
 		wait(t, 40*time.Second, "only the second version runs", func() error {
 			if err := s.atMostOne("edit"); err != nil {
 				t.Fatal(err)
@@ -49,7 +49,7 @@ func TestEditedManifest(t *testing.T) {
 		wait(t, 10*time.Second, "the second instance has the folder and thus handles SIGTERM", locked)
 
 		for _, version := range []string{"3", "4", "5"} {
-			s.place(t, "edit.yaml", exclusive("edit", s.images.Busybox, version, folder))
+			s.writeManifest(t, "edit.yaml", exclusive("edit", s.images.Busybox, version, folder))
 			consistently(t, 150*time.Millisecond, "at most one instance", func() error { return s.atMostOne("edit") })
 		}
 		wait(t, 40*time.Second, "only the last version runs", func() error {

@@ -19,7 +19,7 @@ func TestEmbedded(t *testing.T) {
 	require.NoError(t, err)
 	home := t.TempDir()
 	k := newKubelet(t, options{
-		node: "laptop", endpoint: "embedded", manifests: manifests, ownRoot: true,
+		node: "laptop", endpoint: "embedded", manifests: manifests, defaultRoot: true,
 		env: []string{"HOME=" + home, "XDG_STATE_HOME="},
 	})
 	// The runtime ends with the kubelet and forgets its containers. Restart counts are restored

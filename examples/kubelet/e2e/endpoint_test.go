@@ -109,7 +109,7 @@ func link(t testing.TB, target, path string) {
 func testRecovery(t *testing.T, k *kubelet, wrong, want, runtime string) {
 	t.Helper()
 	link(t, wrong, k.socket())
-	k.place(t, "waits.yaml", newPod("waits", testprog("testprog:v1", "run")))
+	k.writeManifest(t, "waits.yaml", newPod("waits", testprog("testprog:v1", "run")))
 	k.start(t)
 	wait(t, 10*time.Second, "healthz reports the endpoint's error", func() error {
 		return k.unhealthy("[-]runtime", "unix://"+k.socket(), "Version", want)
@@ -148,7 +148,7 @@ func TestWrongEndpoint(t *testing.T) {
 			t.Parallel()
 			k := newKubelet(t, options{node: "wrong", config: shortTimeout, endpoint: "unix://" + filepath.Join(t.TempDir(), "r.sock")})
 			testRecovery(t, k, c.serve(t), c.want, serveFake(t))
-			k.unplace(t, "waits.yaml")
+			k.removeManifest(t, "waits.yaml")
 			wait(t, 20*time.Second, "the pod is removed", func() error { return emptyFolder(k.root + "/pods") })
 		})
 	}

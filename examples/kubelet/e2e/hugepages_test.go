@@ -11,7 +11,7 @@ import (
 )
 
 // A pod gets huge pages of the only size that it requests.
-func TestVolumesOfHugePages(t *testing.T) {
+func TestHugePageVolumes(t *testing.T) {
 	const pages = "/proc/sys/vm/nr_hugepages"
 	before, err := os.ReadFile(pages)
 	require.NoError(t, err)
@@ -27,7 +27,7 @@ func TestVolumesOfHugePages(t *testing.T) {
 		size := resource.MustParse("4Mi")
 		pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{"hugepages-2Mi": size, v1.ResourceMemory: resource.MustParse("64Mi"), v1.ResourceCPU: resource.MustParse("1")}
 		addVolume(pod, "huge", "/huge", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumHugePages}})
-		s.place(t, "huge.yaml", pod)
+		s.writeManifest(t, "huge.yaml", pod)
 		s.running(t, "huge")
 		s.waitOutput(t, "huge", "grep -c ' /huge hugetlbfs .*pagesize=2M' /proc/mounts", "1")
 	})

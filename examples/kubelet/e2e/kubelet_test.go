@@ -31,8 +31,8 @@ type options struct {
 	config string
 	// manifests is the manifest folder. Default: a new folder.
 	manifests string
-	// ownRoot keeps the defaults of --root-dir and podLogsDir.
-	ownRoot bool
+	// defaultRoot keeps the defaults of --root-dir and podLogsDir.
+	defaultRoot bool
 	// env is added to the environment; credential is the user to run as.
 	env        []string
 	credential *syscall.Credential
@@ -85,7 +85,7 @@ func newKubelet(t testing.TB, o options) *kubelet {
 	if !strings.Contains(o.config, "evictionHard") {
 		config += "\nevictionHard: {memory.available: 100Mi}" // the machine's disk may be full
 	}
-	if !o.ownRoot {
+	if !o.defaultRoot {
 		config += "\npodLogsDir: " + k.logs + "\n"
 		k.args = append(k.args, "--root-dir="+k.root)
 	}
@@ -342,24 +342,24 @@ func brief(p *v1.Pod) string {
 	return b.String()
 }
 
-// place writes a manifest atomically, by renaming a temporary file.
-func (k *kubelet) place(t testing.TB, file string, pod *v1.Pod) {
+// writeManifest writes a manifest atomically, by renaming a temporary file.
+func (k *kubelet) writeManifest(t testing.TB, file string, pod *v1.Pod) {
 	t.Helper()
 	data, err := yaml.Marshal(pod)
 	require.NoError(t, err)
-	k.placeText(t, file, string(data))
+	k.writeManifestText(t, file, string(data))
 }
 
-func (k *kubelet) placeText(t testing.TB, file, text string) {
+func (k *kubelet) writeManifestText(t testing.TB, file, text string) {
 	t.Helper()
 	aside := filepath.Join(k.manifests, "."+file+".new")
 	require.NoError(t, os.WriteFile(aside, []byte(text), 0o644))
-	require.NoError(t, os.Rename(aside, k.manifest(file)))
+	require.NoError(t, os.Rename(aside, k.manifestPath(file)))
 }
 
-func (k *kubelet) manifest(file string) string { return filepath.Join(k.manifests, file) }
+func (k *kubelet) manifestPath(file string) string { return filepath.Join(k.manifests, file) }
 
-func (k *kubelet) unplace(t testing.TB, file string) {
+func (k *kubelet) removeManifest(t testing.TB, file string) {
 	t.Helper()
-	require.NoError(t, os.Remove(k.manifest(file)))
+	require.NoError(t, os.Remove(k.manifestPath(file)))
 }

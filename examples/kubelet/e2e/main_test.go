@@ -32,7 +32,7 @@ const shortestWait = 45 * time.Second
 
 // wait polls cond until it returns nil. It fails the test with cond's last error after the timeout,
 // at least shortestWait.
-func wait(t testing.TB, timeout time.Duration, what string, cond func() error) {
+func wait(t testing.TB, timeout time.Duration, goal string, cond func() error) {
 	t.Helper()
 	timeout = max(timeout, shortestWait)
 	begin := time.Now()
@@ -44,27 +44,27 @@ func wait(t testing.TB, timeout time.Duration, what string, cond func() error) {
 		err := cond()
 		if err == nil {
 			if took := time.Since(begin); took > 5*time.Second {
-				t.Logf("%s: took %s; before: %v", what, took, last)
+				t.Logf("%s: took %s; before: %v", goal, took, last)
 			}
 			return
 		}
 		last = err
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %s: %v", what, timeout, err)
+			t.Fatalf("%s: not within %s: %v", goal, timeout, err)
 		}
 		<-tick.C
 	}
 }
 
 // consistently polls cond for a duration and fails the test at its first error.
-func consistently(t testing.TB, d time.Duration, what string, cond func() error) {
+func consistently(t testing.TB, d time.Duration, rule string, cond func() error) {
 	t.Helper()
 	deadline := time.Now().Add(d)
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for time.Now().Before(deadline) {
 		if err := cond(); err != nil {
-			t.Fatalf("%s: did not hold for %s: %v", what, d, err)
+			t.Fatalf("%s: did not hold for %s: %v", rule, d, err)
 		}
 		<-tick.C
 	}

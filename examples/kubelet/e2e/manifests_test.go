@@ -31,7 +31,7 @@ func (s *scene) badManifests() map[string]struct {
 	want string
 } {
 	write := func(content func(t testing.TB) string) func(testing.TB, string) {
-		return func(t testing.TB, file string) { s.placeText(t, file, content(t)) }
+		return func(t testing.TB, file string) { s.writeManifestText(t, file, content(t)) }
 	}
 	literal := func(content string) func(testing.TB, string) {
 		return write(func(testing.TB) string { return content })
@@ -46,7 +46,7 @@ func (s *scene) badManifests() map[string]struct {
 	// removed.
 	special := func(make func(aside, path string) error) func(testing.TB, string) {
 		return func(t testing.TB, file string) {
-			aside, path := filepath.Join(t.TempDir(), file), s.manifest(file)
+			aside, path := filepath.Join(t.TempDir(), file), s.manifestPath(file)
 			require.NoError(t, make(aside, path))
 			err := unix.Renameat2(unix.AT_FDCWD, aside, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE)
 			if errors.Is(err, os.ErrNotExist) {
@@ -83,7 +83,7 @@ func (s *scene) badManifests() map[string]struct {
 // log, and does not affect other pods.
 func TestBadManifests(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
-		s.place(t, "a-steady.yaml", newPod("steady", testprog(s.images.Testprog, "run")))
+		s.writeManifest(t, "a-steady.yaml", newPod("steady", testprog(s.images.Testprog, "run")))
 		steady := s.running(t, "steady")
 		bad := s.badManifests()
 		for name, c := range bad {
@@ -95,7 +95,7 @@ func TestBadManifests(t *testing.T) {
 		// Changes of other manifests do not repeat the messages.
 		for i := range 3 {
 			name := fmt.Sprintf("later-%d", i)
-			s.place(t, name+".yaml", newPod(name, testprog(s.images.Testprog, "run")))
+			s.writeManifest(t, name+".yaml", newPod(name, testprog(s.images.Testprog, "run")))
 			s.running(t, name)
 		}
 		for name := range bad {
@@ -104,7 +104,7 @@ func TestBadManifests(t *testing.T) {
 		require.NoError(t, s.untouched(steady, "steady"))
 
 		for name := range bad {
-			require.NoError(t, os.RemoveAll(s.manifest(name+".yaml")))
+			require.NoError(t, os.RemoveAll(s.manifestPath(name+".yaml")))
 		}
 		wait(t, 10*time.Second, "no problem is reported", func() error {
 			r, err := s.statusz()
@@ -124,7 +124,7 @@ func (s *scene) problem(file string) (*server.ManifestProblem, error) {
 		return nil, err
 	}
 	for i := range r.Manifests {
-		if r.Manifests[i].Path == s.manifest(file) {
+		if r.Manifests[i].Path == s.manifestPath(file) {
 			return &r.Manifests[i], nil
 		}
 	}
@@ -144,6 +144,6 @@ func (s *scene) hasProblem(t *testing.T, file, want string, kept bool) {
 
 func (s *scene) requireLoggedOnce(t *testing.T, file string) {
 	t.Helper()
-	lines := s.logLines(t, s.manifest(file)+" ", "level=WARN")
+	lines := s.logLines(t, s.manifestPath(file)+" ", "level=WARN")
 	require.Len(t, lines, 1, file)
 }

@@ -132,12 +132,12 @@ func measuredPods(s *scene) []*v1.Pod {
 // file lists with reasons.
 func TestMetricsEqualUpstreams(t *testing.T) {
 	listed := readKnownDifferences(t, filepath.Join("testdata", "metrics_differences.txt"))
-	besideUpstream(t, func(t *testing.T, s *scene, u *upstream) {
+	withUpstream(t, func(t *testing.T, s *scene, u *upstream) {
 		pods := measuredPods(s)
 		scrapeAll := func(url string) map[string]scraped {
 			client := unverified()
 			for _, pod := range pods {
-				s.place(t, pod.Name+".yaml", pod)
+				s.writeManifest(t, pod.Name+".yaml", pod)
 			}
 			wait(t, time.Minute, "probes have run", func() error {
 				families, err := families(client, url+"/metrics/probes")
@@ -158,13 +158,13 @@ func TestMetricsEqualUpstreams(t *testing.T) {
 		s.start(t)
 		ours := scrapeAll(s.url)
 		for _, pod := range pods {
-			require.NoError(t, os.Remove(s.manifest(pod.Name+".yaml")))
+			require.NoError(t, os.Remove(s.manifestPath(pod.Name+".yaml")))
 		}
 		wait(t, time.Minute, "all pods are removed", s.empty)
 		require.Zero(t, s.terminate(t, 30*time.Second))
 		u.start(t)
 		theirs := scrapeAll(fmt.Sprintf("https://127.0.0.1:%d", u.port))
-		u.end(t, syscall.SIGTERM)
+		u.stop(t, syscall.SIGTERM)
 		var differ []string
 		for _, path := range metricsPaths {
 			require.NotEmpty(t, theirs[path], path)

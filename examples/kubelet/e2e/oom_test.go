@@ -15,8 +15,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// greedy allocates more memory than the limit of overLimitPods' containers.
-const greedy = "dd if=/dev/zero of=/dev/null bs=64M count=1"
+// overAllocate allocates more memory than the limit of overLimitPods' containers.
+const overAllocate = "dd if=/dev/zero of=/dev/null bs=64M count=1"
 
 // overLimitPods returns pods in which the kernel kills a process for exceeding its container's
 // limit, by name, and regular expressions for the status that a kubelet shows.
@@ -31,10 +31,10 @@ func overLimitPods(s *scene) (pods map[string]*v1.Pod, want map[string]string) {
 	}
 	// The runtime receives the kill and the exit at the same time, and may have lost the kill when
 	// it reports the exit: 3 of 12 pods started at once on containerd 1.6.
-	add("first", "exec "+greedy, "Failed: main terminated, (OOMKilled|Error) 137")
-	add("child", greedy+"; sleep 1; exit 3", "Failed: main terminated, OOMKilled 3")
-	add("child-of-a-success", greedy+"; sleep 1; exit 0", "Succeeded: main terminated, OOMKilled 0")
-	add("child-long-ago", greedy+"; touch /tmp/survived; sleep 600", "Running: main running")
+	add("first", "exec "+overAllocate, "Failed: main terminated, (OOMKilled|Error) 137")
+	add("child", overAllocate+"; sleep 1; exit 3", "Failed: main terminated, OOMKilled 3")
+	add("child-of-a-success", overAllocate+"; sleep 1; exit 0", "Succeeded: main terminated, OOMKilled 0")
+	add("child-long-ago", overAllocate+"; touch /tmp/survived; sleep 600", "Running: main running")
 	add("modest", "exit 3", "Failed: main terminated, Error 3")
 	return pods, want
 }
@@ -60,7 +60,7 @@ func waitOverLimit(t *testing.T, s *scene, list func() ([]v1.Pod, error)) {
 	t.Helper()
 	pods, want := overLimitPods(s)
 	for name, pod := range pods {
-		s.place(t, name+".yaml", pod)
+		s.writeManifest(t, name+".yaml", pod)
 	}
 	wait(t, time.Minute, "the kubelet reports the expected statuses", func() error {
 		all, err := list()
@@ -109,7 +109,7 @@ func TestOOMKilled(t *testing.T) {
 
 // The upstream kubelet shows the same statuses.
 func TestOOMKilledUpstream(t *testing.T) {
-	besideUpstream(t, func(t *testing.T, s *scene, u *upstream) {
+	withUpstream(t, func(t *testing.T, s *scene, u *upstream) {
 		u.start(t)
 		waitOverLimit(t, s, func() ([]v1.Pod, error) {
 			response, err := unverified().Get(fmt.Sprintf("https://127.0.0.1:%d/pods", u.port))
@@ -121,6 +121,6 @@ func TestOOMKilledUpstream(t *testing.T) {
 			err = json.NewDecoder(response.Body).Decode(&list)
 			return list.Items, err
 		})
-		u.end(t, syscall.SIGTERM)
+		u.stop(t, syscall.SIGTERM)
 	})
 }

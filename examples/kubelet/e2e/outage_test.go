@@ -34,12 +34,12 @@ func (s *scene) untouched(before *v1.Pod, name string) error {
 // kubelet starts and stops the pods that were added and removed meanwhile.
 func TestRuntimeOutage(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
-		s.place(t, "steady.yaml", newPod("steady", testprog(s.images.Testprog, "run"), shell("second", s.images.Busybox, untilTerm)))
+		s.writeManifest(t, "steady.yaml", newPod("steady", testprog(s.images.Testprog, "run"), shell("second", s.images.Busybox, untilTerm)))
 		networked := newPod("networked", testprog(s.images.Testprog, "http"))
 		networked.Spec.HostNetwork = false
-		s.place(t, "networked.yaml", networked)
-		s.place(t, "removed.yaml", newPod("removed", testprog(s.images.Testprog, "run")))
-		s.place(t, "edited.yaml", newPod("edited", testprog(s.images.Testprog, "run")))
+		s.writeManifest(t, "networked.yaml", networked)
+		s.writeManifest(t, "removed.yaml", newPod("removed", testprog(s.images.Testprog, "run")))
+		s.writeManifest(t, "edited.yaml", newPod("edited", testprog(s.images.Testprog, "run")))
 		steady, other := s.running(t, "steady"), s.running(t, "networked")
 		removed, edited := s.running(t, "removed"), s.running(t, "edited")
 		require.NoError(t, s.healthy())
@@ -54,9 +54,9 @@ func TestRuntimeOutage(t *testing.T) {
 
 		s.runtime.Kill(t)
 		wait(t, 15*time.Second, "healthz names the runtime", func() error { return s.unhealthy("[-]runtime", s.runtime.Endpoint) })
-		s.place(t, "added.yaml", newPod("added", testprog(s.images.Testprog, "run")))
-		s.unplace(t, "removed.yaml")
-		s.place(t, "edited.yaml", newPod("edited", testprog(s.images.Testprog2, "run")))
+		s.writeManifest(t, "added.yaml", newPod("added", testprog(s.images.Testprog, "run")))
+		s.removeManifest(t, "removed.yaml")
+		s.writeManifest(t, "edited.yaml", newPod("edited", testprog(s.images.Testprog2, "run")))
 		consistently(t, 3*time.Second, "no pod is reported as dead", func() error {
 			return errors.Join(s.untouched(steady, "steady"), s.untouched(other, "networked"), s.unhealthy("[-]runtime"))
 		})

@@ -22,8 +22,8 @@ func execProbe(command ...string) *v1.Probe {
 	return everySecond(v1.ProbeHandler{Exec: &v1.ExecAction{Command: command}})
 }
 
-// mount mounts a folder of the host at /steps in all containers of a pod.
-func mount(pod *v1.Pod, folder string) *v1.Pod {
+// mountSteps mounts a folder of the host at /steps in all containers of a pod.
+func mountSteps(pod *v1.Pod, folder string) *v1.Pod {
 	pod.Spec.Volumes = []v1.Volume{{Name: "steps", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: folder}}}}
 	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
@@ -86,10 +86,10 @@ func isUnready(p *v1.Pod, container string) error {
 }
 
 // becomes waits until cond returns nil for a pod, and returns the pod.
-func (s *scene) becomes(t testing.TB, name, what string, cond func(*v1.Pod) error) *v1.Pod {
+func (s *scene) becomes(t testing.TB, name, goal string, cond func(*v1.Pod) error) *v1.Pod {
 	t.Helper()
 	var pod *v1.Pod
-	wait(t, effectTimeout, name+" "+what, func() (err error) {
+	wait(t, effectTimeout, name+" "+goal, func() (err error) {
 		if pod, err = s.pod(name); err == nil {
 			err = cond(pod)
 		}

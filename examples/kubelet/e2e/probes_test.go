@@ -50,7 +50,7 @@ spec:
     resources:
       requests: {cpu: 25m}
 `
-		s.placeText(t, "apiserver.yaml", manifest)
+		s.writeManifestText(t, "apiserver.yaml", manifest)
 		p := s.becomesReady(t, "apiserver")
 		require.NoError(t, restarted("main", 0)(p))
 		require.Empty(t, s.events(t, "apiserver", "Killing"))
@@ -65,7 +65,7 @@ func TestFloodingProbe(t *testing.T) {
 		flood, c := "flood-"+s.node, shell("main", s.images.Busybox, untilTerm)
 		c.ReadinessProbe = execProbe("sh", "-c", "[ -e /steps/enough ] && exit 0; echo x >> /steps/floods; trap '' TERM INT HUP; exec yes "+flood)
 		c.ReadinessProbe.TimeoutSeconds = 1
-		s.place(t, "flood.yaml", mount(newPod("flood", c), folder))
+		s.writeManifest(t, "flood.yaml", mountSteps(newPod("flood", c), folder))
 		s.waitEvent(t, "flood", "Unhealthy", "Readiness probe failed", "containers{main}")
 		s.becomesUnready(t, "flood", "main")
 		wait(t, effectTimeout, "the probe has run 8 times", func() error {

@@ -21,7 +21,7 @@ func TestMountPropagation(t *testing.T) {
 			addVolume(pod, "v", "/v", v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: shared, Type: new(v1.HostPathDirectoryOrCreate)}},
 				func(m *v1.VolumeMount) { m.MountPropagation = &how })
 			pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{Privileged: new(how == v1.MountPropagationBidirectional)}
-			s.place(t, name+".yaml", pod)
+			s.writeManifest(t, name+".yaml", pod)
 		}
 		waitForMounts := func(name string) string {
 			return "for m in first second; do until [ -e /v/$m/found ]; do sleep 0.1; done; touch /v/" + name + "-$m; done" + untilTerm

@@ -18,7 +18,7 @@ func (s *scene) bystander(t *testing.T) (untouched func()) {
 	t.Helper()
 	c := shell("main", s.images.Busybox, untilTerm)
 	c.LivenessProbe, c.ReadinessProbe = execProbe("true"), execProbe("true")
-	s.place(t, "bystander.yaml", newPod("bystander", c))
+	s.writeManifest(t, "bystander.yaml", newPod("bystander", c))
 	before := s.becomesReady(t, "bystander")
 	return func() {
 		t.Helper()
@@ -51,14 +51,14 @@ func TestReadOnlyRoot(t *testing.T) {
 		untouched := s.bystander(t)
 		volume := newPod("volume", shell("main", s.images.Busybox, untilTerm))
 		addVolume(volume, "v", "/v", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}})
-		s.place(t, "volume.yaml", volume)
-		s.place(t, "removed.yaml", newPod("removed", testprog(s.images.Testprog, "run")))
+		s.writeManifest(t, "volume.yaml", volume)
+		s.writeManifest(t, "removed.yaml", newPod("removed", testprog(s.images.Testprog, "run")))
 		before, removed := s.running(t, "volume"), s.running(t, "removed")
 		require.NoError(t, s.healthy())
 
 		end := s.makeReadOnly(t)
-		s.unplace(t, "removed.yaml")
-		s.place(t, "added.yaml", newPod("added", testprog(s.images.Testprog, "run")))
+		s.removeManifest(t, "removed.yaml")
+		s.writeManifest(t, "added.yaml", newPod("added", testprog(s.images.Testprog, "run")))
 		wait(t, effectTimeout, "healthz reports the read-only root folder", func() error { return s.unhealthy("root folder "+s.root, "read-only") })
 		wait(t, effectTimeout, "pod removed stops", func() error {
 			if w := s.mustRuntimeState(t).of("removed"); len(w.running()) > 0 {

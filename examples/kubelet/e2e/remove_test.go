@@ -14,11 +14,11 @@ import (
 // once. Neither leaves remains in the runtime or on the disk.
 func TestRemovedPods(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
-		s.place(t, "stubborn.yaml", newPod("stubborn", testprog(s.images.Testprog, "ignore"), shell("second", s.images.Busybox, untilTerm)))
+		s.writeManifest(t, "stubborn.yaml", newPod("stubborn", testprog(s.images.Testprog, "ignore"), shell("second", s.images.Busybox, untilTerm)))
 		polite := newPod("polite", testprog(s.images.Testprog, "run", "7"))
 		polite.Spec.TerminationGracePeriodSeconds = new(int64(3600))
 		polite.Spec.HostNetwork = false
-		s.place(t, "polite.yaml", polite)
+		s.writeManifest(t, "polite.yaml", polite)
 		stubborn, obeys := s.running(t, "stubborn"), s.running(t, "polite")
 		require.NotEmpty(t, obeys.Status.PodIP)
 		s.logHas(t, "stubborn", "main", "ready")
@@ -26,7 +26,7 @@ func TestRemovedPods(t *testing.T) {
 
 		_, c, err := s.container("polite", "main")
 		require.NoError(t, err)
-		s.unplace(t, "polite.yaml")
+		s.removeManifest(t, "polite.yaml")
 		code, _ := s.watchEnd(t, c.ContainerID)
 		require.EqualValues(t, 7, code)
 		wait(t, 10*time.Second, "polite is removed", func() error { return s.noRemains("polite", string(obeys.UID)) })
@@ -34,7 +34,7 @@ func TestRemovedPods(t *testing.T) {
 		_, c, err = s.container("stubborn", "main")
 		require.NoError(t, err)
 		begin := time.Now()
-		s.unplace(t, "stubborn.yaml")
+		s.removeManifest(t, "stubborn.yaml")
 		code, finished := s.watchEnd(t, c.ContainerID)
 		require.EqualValues(t, 137, code)
 		require.GreaterOrEqual(t, finished.Sub(begin), 2*time.Second)

@@ -78,7 +78,7 @@ func (s *scene) cleanUp(t testing.TB) {
 	entries, err := os.ReadDir(s.manifests)
 	require.NoError(t, err)
 	for _, e := range entries {
-		require.NoError(t, os.RemoveAll(s.manifest(e.Name())))
+		require.NoError(t, os.RemoveAll(s.manifestPath(e.Name())))
 	}
 	if !s.alive() {
 		s.start(t)
@@ -94,17 +94,17 @@ func (s *scene) cleanUp(t testing.TB) {
 // waitUnstuck waits for cond. After each restart of the runtime the limit begins again and is 90 s
 // longer: containerd 2 loses the state of a stuck container, and the kubelet checks unknown states
 // at its next resync, at most 90 s later.
-func (s *scene) waitUnstuck(t testing.TB, limit time.Duration, what string, cond func() error) {
+func (s *scene) waitUnstuck(t testing.TB, limit time.Duration, goal string, cond func() error) {
 	t.Helper()
 	since, usual := time.Now(), limit
-	wait(t, 10*time.Minute, what, func() error {
+	wait(t, 10*time.Minute, goal, func() error {
 		if s.stuck.Free(t, s.log(t), s.runtime) {
 			since, limit = time.Now(), usual+90*time.Second
 		}
 		err := cond()
 		if err != nil && time.Since(since) > limit {
 			w, lookErr := s.runtimeState()
-			t.Fatalf("after %d starts of the kubelet: %s: not within %s: %v\n\nthe runtime has %s %v", s.launches, what, limit, err, w, lookErr)
+			t.Fatalf("after %d starts of the kubelet: %s: not within %s: %v\n\nthe runtime has %s %v", s.launches, goal, limit, err, w, lookErr)
 		}
 		return err
 	})

@@ -39,7 +39,7 @@ func placePriorityGroups(t *testing.T, s *scene) (names []string) {
 		pod := newPod(name, shell("main", s.images.Busybox, "\ntrap 'sleep 3; exit 0' TERM; while true; do sleep 60 & wait $!; done"))
 		priority := []int32{-5, 1500, 2_000_000}[i]
 		pod.Spec.Priority, pod.Spec.TerminationGracePeriodSeconds = &priority, new(int64(20))
-		s.place(t, name+".yaml", pod)
+		s.writeManifest(t, name+".yaml", pod)
 	}
 	for _, name := range names {
 		s.running(t, name)
@@ -83,12 +83,12 @@ func (s *scene) hasOpen(pipe *os.File) error {
 	return errors.Join(err, fmt.Errorf("%s is not among the kubelet's %d open files", want, len(all)))
 }
 
-func waitClosed(t *testing.T, what string, done <-chan struct{}) {
+func waitClosed(t *testing.T, message string, done <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-done:
 	case <-time.After(2 * time.Minute):
-		t.Fatal(what)
+		t.Fatal(message)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestShutdownEndsPodsByPriority(t *testing.T) {
 		released := waitLock(t, s, l)
 		l.Say(t, true)
 		wait(t, time.Minute, "the shutdown has begun", func() error { return fileHas(s.output, "the node is shutting down") })
-		s.place(t, "late.yaml", newPod("late", shell("main", s.images.Busybox, untilTerm)))
+		s.writeManifest(t, "late.yaml", newPod("late", shell("main", s.images.Busybox, untilTerm)))
 		waitClosed(t, "the lock was not released", released)
 		var before time.Time
 		for _, name := range names {
@@ -134,7 +134,7 @@ func TestShutdownEndsPodsByPriority(t *testing.T) {
 		})
 		l.Say(t, false)
 		waitLock(t, s, l)
-		s.place(t, "after.yaml", newPod("after", shell("main", s.images.Busybox, untilTerm)))
+		s.writeManifest(t, "after.yaml", newPod("after", shell("main", s.images.Busybox, untilTerm)))
 		s.running(t, "after")
 	})
 }

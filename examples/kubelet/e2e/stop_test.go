@@ -15,16 +15,16 @@ import (
 func TestPodsSurviveTermination(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
 		for i := range 3 {
-			s.place(t, fmt.Sprintf("stays-%d.yaml", i), newPod(fmt.Sprintf("stays-%d", i), testprog(s.images.Testprog, "run"), shell("second", s.images.Busybox, untilTerm)))
+			s.writeManifest(t, fmt.Sprintf("stays-%d.yaml", i), newPod(fmt.Sprintf("stays-%d", i), testprog(s.images.Testprog, "run"), shell("second", s.images.Busybox, untilTerm)))
 		}
 		networked := newPod("networked", testprog(s.images.Testprog, "http"))
 		networked.Spec.HostNetwork = false
-		s.place(t, "networked.yaml", networked)
+		s.writeManifest(t, "networked.yaml", networked)
 		once := newPod("once", testprog(s.images.Testprog, "exit", "3"))
 		once.Spec.RestartPolicy = v1.RestartPolicyNever
-		s.place(t, "once.yaml", once)
+		s.writeManifest(t, "once.yaml", once)
 		leaves := newPod("leaves", testprog(s.images.Testprog, "run"))
-		s.place(t, "leaves.yaml", leaves)
+		s.writeManifest(t, "leaves.yaml", leaves)
 		names := []string{"stays-0", "stays-1", "stays-2", "networked", "leaves"}
 		for _, name := range names {
 			s.running(t, name)
@@ -42,9 +42,9 @@ func TestPodsSurviveTermination(t *testing.T) {
 		require.NoError(t, s.hasEnded("once", v1.PodFailed))
 
 		// SIGTERM again, during a start.
-		s.place(t, "late.yaml", newPod("late", testprog(s.images.Testprog, "run")))
+		s.writeManifest(t, "late.yaml", newPod("late", testprog(s.images.Testprog, "run")))
 		require.Zero(t, s.terminate(t, 10*time.Second), "exit code")
-		s.unplace(t, "leaves.yaml")
+		s.removeManifest(t, "leaves.yaml")
 		s.start(t)
 		s.running(t, "late")
 		wait(t, 20*time.Second, "leaves is removed", func() error { return s.noRemains("leaves") })

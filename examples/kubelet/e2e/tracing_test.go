@@ -70,7 +70,7 @@ func TestTraces(t *testing.T) {
 		onRuntimes(t, config, func(t *testing.T, s *scene) {
 			pod := newPod("p", shell("main", s.images.Busybox, untilTerm))
 			pod.Spec.Containers[0].ImagePullPolicy = v1.PullAlways
-			s.place(t, "p.yaml", pod)
+			s.writeManifest(t, "p.yaml", pod)
 			s.running(t, "p")
 			require.Zero(t, s.terminate(t, 30*time.Second), "exit code; the stop flushes the last spans")
 			c.mu.Lock()

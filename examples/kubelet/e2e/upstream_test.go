@@ -43,7 +43,7 @@ func newUpstream(t *testing.T, s *scene, bin string) *upstream {
 		bin: bin, output: filepath.Join(s.dir, "upstream.log"),
 		port: freePort(t), root: s.root, cgroups: tb.MakeCgroups(t, "/podwright-"+s.node),
 	}
-	t.Cleanup(func() { u.end(t, syscall.SIGKILL) })
+	t.Cleanup(func() { u.stop(t, syscall.SIGKILL) })
 	nothing := map[string]string{}
 	for _, signal := range []string{"memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree"} {
 		nothing[signal] = "0%" // no evictions
@@ -74,7 +74,7 @@ func (u *upstream) start(t *testing.T) {
 	u.proc = launch(t, exec.Command(u.bin, u.args...), u.output)
 }
 
-func (u *upstream) end(t *testing.T, signal syscall.Signal) {
+func (u *upstream) stop(t *testing.T, signal syscall.Signal) {
 	t.Helper()
 	if u.proc == nil {
 		return
@@ -115,8 +115,8 @@ func removeCgroups(t *testing.T, roots []string) {
 	}
 }
 
-// besideUpstream runs a test on each runtime with both kubelets.
-func besideUpstream(t *testing.T, test func(t *testing.T, s *scene, u *upstream)) {
+// withUpstream runs a test on each runtime with both kubelets.
+func withUpstream(t *testing.T, test func(t *testing.T, s *scene, u *upstream)) {
 	t.Helper()
 	bin := os.Getenv(upstreamVariable)
 	if bin == "" {

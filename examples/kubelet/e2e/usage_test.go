@@ -33,7 +33,7 @@ func testUsage(t *testing.T, config string, cgroups bool) {
 		writer.Spec.HostNetwork = false
 		addVolume(writer, "e", "/e", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}})
 		for _, p := range []*v1.Pod{busy, large, writer} {
-			s.place(t, p.Name+".yaml", p)
+			s.writeManifest(t, p.Name+".yaml", p)
 		}
 		for _, name := range []string{"busy", "large", "writer"} {
 			s.running(t, name)
@@ -150,12 +150,12 @@ func (s *scene) compareCPUWithRuntime(t testing.TB) {
 	require.LessOrEqual(t, spent/passed, 330e6, "CPU quota of busy with a tolerance for late periods")
 }
 
-func between(what string, n *uint64, least, most uint64) error {
+func between(name string, n *uint64, least, most uint64) error {
 	if n == nil {
-		return fmt.Errorf("%s is missing", what)
+		return fmt.Errorf("%s is missing", name)
 	}
 	if *n < least || *n > most {
-		return fmt.Errorf("%s: %d is not between %d and %d", what, *n, least, most)
+		return fmt.Errorf("%s: %d is not between %d and %d", name, *n, least, most)
 	}
 	return nil
 }

@@ -249,7 +249,7 @@ func TestVolumes(t *testing.T) {
 		if withImage {
 			addVolume(kinds, "image", "/image", v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: s.images.Testprog, PullPolicy: v1.PullIfNotPresent}})
 		}
-		s.place(t, "kinds.yaml", kinds)
+		s.writeManifest(t, "kinds.yaml", kinds)
 		pod := s.running(t, "kinds")
 		for script, want := range map[string]string{
 			"cat /conf/color /conf/size":                           "redsmall",
@@ -280,7 +280,7 @@ func TestVolumes(t *testing.T) {
 		s.waitOutput(t, "kinds", "cat /conf/color /projected/color /color", "bluebluered") // a subPath keeps its content
 		require.Equal(t, pod.Status.ContainerStatuses, s.running(t, "kinds").Status.ContainerStatuses)
 
-		s.unplace(t, "kinds.yaml")
+		s.removeManifest(t, "kinds.yaml")
 		wait(t, 20*time.Second, "the pod is removed", func() error { return errors.Join(s.noRemains("kinds", string(pod.UID)), noMounts(s.root)) })
 		require.FileExists(t, filepath.Join(s.dir, "host-made", "x"))
 	})
@@ -289,7 +289,7 @@ func TestVolumes(t *testing.T) {
 // A pod waits for a missing object, reported by an event and the status page, and runs as soon as
 // the object exists. The same holds for an object file whose open blocks; other pods do not wait
 // for it.
-func TestVolumesOfMissingObjects(t *testing.T) {
+func TestPodsWaitForMissingObjects(t *testing.T) {
 	withObjects(t, func(t *testing.T, s *volumeScene) {
 		fifo := filepath.Join(s.objects, "secrets/default/fifo.yaml")
 		require.NoError(t, os.MkdirAll(filepath.Dir(fifo), 0o755))
@@ -299,13 +299,13 @@ func TestVolumesOfMissingObjects(t *testing.T) {
 			addVolume(pod, "v", "/v", source)
 			return pod
 		}
-		s.place(t, "missing.yaml", with("missing", configMap("late")))
-		s.place(t, "fifo.yaml", with("fifo", secret("fifo")))
+		s.writeManifest(t, "missing.yaml", with("missing", configMap("late")))
+		s.writeManifest(t, "fifo.yaml", with("fifo", secret("fifo")))
 		environ := newPod("environ", shell("main", s.images.Busybox, untilTerm))
 		environ.Spec.Containers[0].EnvFrom = []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: object("late")}}}
-		s.place(t, "environ.yaml", environ)
+		s.writeManifest(t, "environ.yaml", environ)
 		s.put(t, "configmaps/default/conf.yaml", conf)
-		s.place(t, "bystander.yaml", with("bystander", configMap("conf")))
+		s.writeManifest(t, "bystander.yaml", with("bystander", configMap("conf")))
 		s.running(t, "bystander")
 
 		s.waitVolumeError(t, "missing", "v", `configmap "default/late" not found`)

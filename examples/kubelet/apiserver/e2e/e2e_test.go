@@ -136,9 +136,9 @@ func patch[T apiserver.Object, L runtime.Object](t testing.TB, r apiserver.Resou
 	return obj
 }
 
-func eventually(t testing.TB, what string, is func() bool) {
+func eventually(t testing.TB, goal string, is func() bool) {
 	t.Helper()
-	require.Eventually(t, is, waitTimeout, 20*time.Millisecond, what)
+	require.Eventually(t, is, waitTimeout, 20*time.Millisecond, goal)
 }
 
 func deleteObject[T apiserver.Object, L runtime.Object](t testing.TB, r apiserver.Resource[T, L], name string) {

@@ -120,7 +120,7 @@ func TestNodeServerAuthorizesRequests(t *testing.T) {
 		return status(anonymous, "GET", "/metrics", good) == 200 && status(pods, "GET", "/pods", "") == 200 && status(proxy, "GET", "/containerLogs/a/b/c", "") == 200
 	})
 	for _, x := range []struct {
-		who                 string
+		user                string
 		client              *http.Client
 		method, path, token string
 		want                int
@@ -135,6 +135,6 @@ func TestNodeServerAuthorizesRequests(t *testing.T) {
 		{"proxy", proxy, "POST", "/exec/a/b/c", "", 403},
 		{"admin", admin, "POST", "/exec/a/b/c", "", 200},
 	} {
-		require.Equal(t, x.want, status(x.client, x.method, x.path, x.token), "%s: %s %s", x.who, x.method, x.path)
+		require.Equal(t, x.want, status(x.client, x.method, x.path, x.token), "%s: %s %s", x.user, x.method, x.path)
 	}
 }

@@ -96,10 +96,10 @@ var (
 
 func (d *direct) usage() usage {
 	d.t.Helper()
-	number := func(what *regexp.Regexp, text string, err error) int {
+	number := func(pattern *regexp.Regexp, text string, err error) int {
 		require.NoError(d.t, err)
-		found := what.FindStringSubmatch(text)
-		require.NotNil(d.t, found, "%s in %.200s", what, text)
+		found := pattern.FindStringSubmatch(text)
+		require.NotNil(d.t, found, "%s in %.200s", pattern, text)
 		n, err := strconv.Atoi(found[1])
 		require.NoError(d.t, err)
 		return n
@@ -138,7 +138,7 @@ func (n *node) latency(t *testing.T, prefix string) time.Duration {
 	for i := range 3 {
 		name := fmt.Sprintf("%s-%d", prefix, i)
 		begun := time.Now()
-		n.apply(t, podHere(name, "\n  containers: ["+running+"}]"))
+		n.apply(t, boundPod(name, "\n  containers: ["+runningContainer+"}]"))
 		for n.get(t, "pod", name, "{.status.phase}") != "Running" {
 			require.Less(t, time.Since(begun), waitTimeout)
 			time.Sleep(10 * time.Millisecond)
@@ -150,10 +150,10 @@ func (n *node) latency(t *testing.T, prefix string) time.Duration {
 	return all[1]
 }
 
-var sessionPods = podHere("a", `
+var sessionPods = boundPod("a", `
   containers:
   - {name: c, image: BUSYBOX, command: [sh, -c, 'trap "exit 0" TERM; i=0; while :; do i=$((i+1)); echo line $i; sleep 0.2; done']}
-  - {name: quiet, image: BUSYBOX, command: [sh, -c, 'echo begun; trap "exit 0" TERM; while :; do sleep 0.5; done']}`) + podHere("flood", `
+  - {name: quiet, image: BUSYBOX, command: [sh, -c, 'echo begun; trap "exit 0" TERM; while :; do sleep 0.5; done']}`) + boundPod("flood", `
   containers:
   - {name: c, image: BUSYBOX, command: [sh, -c, 'x=$(head -c 1000 /dev/zero | tr "\\0" x); for i in $(seq 20000); do echo $x; done; trap "exit 0" TERM; while :; do for i in 1 2 3 4; do echo $x; done; sleep 0.05; done']}`)
 

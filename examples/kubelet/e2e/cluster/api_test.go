@@ -18,12 +18,12 @@ import (
 // proxy (A19, A20, A31, A32).
 func TestKubeletAPI(t *testing.T) {
 	onNodes(t, func(t *testing.T, n *node) {
-		n.apply(t, podHere("a", `
+		n.apply(t, boundPod("a", `
   containers:
   - {name: c, image: BUSYBOX, command: [sh, -c, 'echo first; echo second; mkdir -p /www; head -c 1048576 /dev/zero | tr "\\0" x > /www/large; echo served > /www/index.html; httpd -p 8080 -h /www; i=0; while :; do i=$((i+1)); echo line $i; sleep 0.2; done']}
   - {name: talker, image: BUSYBOX, command: [sh, -c, 'echo spoken; sleep 3600']}
   - {name: flood, image: BUSYBOX, command: [sh, -c, 'x=$(head -c 500 /dev/zero | tr "\\0" x); i=0; while :; do seq $((i+1)) $((i+40)) | sed "s/\$/ $x/"; i=$((i+40)); sleep 0.05; done']}
-  - {name: reader, image: BUSYBOX, stdin: true, command: [sh, -c, 'while read line; do echo "got $line"; done; sleep 3600']}`)+podHere("crash", `
+  - {name: reader, image: BUSYBOX, stdin: true, command: [sh, -c, 'while read line; do echo "got $line"; done; sleep 3600']}`)+boundPod("crash", `
   containers:
   - {name: c, image: BUSYBOX, command: [sh, -c, 'echo it failed; exit 7']}`))
 		n.ready(t, "a")
@@ -151,8 +151,8 @@ subjects: [{kind: ServiceAccount, name: scraper, namespace: NS}]
 	address := n.get(t, "node", n.name, `{.status.addresses[?(@.type=="InternalIP")].address}:{.status.daemonEndpoints.kubeletEndpoint.Port}`)
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	for _, c := range []struct {
-		who, path string
-		code      int
+		user, path string
+		code       int
 	}{
 		{"", "/pods", 401}, {"wrong", "/pods", 401}, {"default", "/pods", 403}, {"scraper", "/pods", 200},
 		{"", "/healthz", 401}, {"", "/nothing", 401}, {"default", "/nothing", 403},
@@ -161,13 +161,13 @@ subjects: [{kind: ServiceAccount, name: scraper, namespace: NS}]
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+c.path, nil)
 		require.NoError(t, err)
-		if token := strings.TrimSpace(tokens[c.who]); token != "" {
+		if token := strings.TrimSpace(tokens[c.user]); token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)
 		}
 		response, err := client.Do(request)
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
-		require.Equal(t, c.code, response.StatusCode, "credentials %q, path %s", c.who, c.path)
+		require.Equal(t, c.code, response.StatusCode, "credentials %q, path %s", c.user, c.path)
 	}
 }
 

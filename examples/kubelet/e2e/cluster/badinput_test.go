@@ -67,7 +67,7 @@ func longNames(t *testing.T, n *node) {
 	fits := strings.Repeat("n", 255-len(n.namespace)-uid-len("__"))
 	tooLong := strings.Repeat("m", 253)
 	for _, name := range []string{fits, tooLong} {
-		n.apply(t, podOf(name+`, labels: {app: `+name[:63]+`}`, `
+		n.apply(t, podManifest(name+`, labels: {app: `+name[:63]+`}`, `
   nodeName: NODE
   containers: [{image: BUSYBOX, name: `+strings.Repeat("c", 63)+`, command: [sleep, "3600"]}]
   terminationGracePeriodSeconds: 1`))
@@ -86,7 +86,7 @@ func longNames(t *testing.T, n *node) {
 // Objects have the largest size that the server accepts.
 func bigObjects(t *testing.T, n *node) {
 	pod := func(name, annotation, env string) string {
-		return strings.NewReplacer("NODE", n.name, "BUSYBOX", n.images.Busybox).Replace(podOf(name+`, annotations: {a: "`+annotation+`"}`, `
+		return strings.NewReplacer("NODE", n.name, "BUSYBOX", n.images.Busybox).Replace(podManifest(name+`, annotations: {a: "`+annotation+`"}`, `
   nodeName: NODE
   containers: [{image: BUSYBOX, name: c, command: [sleep, "3600"], env: [{name: BIG, value: "`+env+`"}], volumeMounts: [{name: v, mountPath: /v}]}]
   volumes: [{name: v, configMap: {name: big, optional: true}}]

@@ -63,7 +63,7 @@ var onlyBehaviours = flag.String("behaviours", "", "regular expression of the be
 
 // One node shows all behaviours at the same time, as with the many pods of a real node.
 func TestBehaviour(t *testing.T) {
-	onNodes(t, func(t *testing.T, n *node) { n.behave(t, 1) }, "--cluster-domain=cluster.local")
+	onNodes(t, func(t *testing.T, n *node) { n.checkBehaviours(t, 1) }, "--cluster-domain=cluster.local")
 }
 
 // The upstream kubelet shows the same behaviours on both runtimes, so that the table contains only
@@ -79,16 +79,16 @@ func TestBehaviourUpstream(t *testing.T) {
 			"--cluster-domain=cluster.local", "--cgroups-per-qos=false", "--enforce-node-allocatable=", "--cgroup-root=", "--make-iptables-util-chains=false")
 		n.start(t)
 		n.nodeReady(t)
-		n.behave(t, share)
+		n.checkBehaviours(t, share)
 	})
 }
 
 // batchSize is the number of pods that a node starts at a time. Two cores may start only 4 pods/s.
 const batchSize = 12
 
-// behave creates the pods in batches and checks them. With share n it checks the first 1/n of each
-// area. The pods stay until the test ends.
-func (n *node) behave(t *testing.T, share int) {
+// checkBehaviours creates the pods in batches and checks them. With share n it checks the first 1/n
+// of each area. The pods stay until the test ends.
+func (n *node) checkBehaviours(t *testing.T, share int) {
 	t.Helper()
 	only := regexp.MustCompile(*onlyBehaviours)
 	var all []behaviour

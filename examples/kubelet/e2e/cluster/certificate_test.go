@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
-const wellPod = "apiVersion: v1\nkind: Pod\nmetadata: {name: well}\nspec: {nodeName: NODE, containers: [" + probed + "]}\n"
+const wellPod = "apiVersion: v1\nkind: Pod\nmetadata: {name: well}\nspec: {nodeName: NODE, containers: [" + probedContainer + "]}\n"
 
 // A16: when its client certificate expires, the kubelet ends with one line that names the reason.
 // Its pods continue. A kubelet does not start with that certificate, and one with a new certificate

@@ -80,16 +80,16 @@ podLogsDir: %s/logs
 			return strings.Count(n.do(t, "get", "csr", "-o", `jsonpath={range .items[?(@.spec.username=="system:bootstrap:`+n.name+`")]}{.metadata.name}{"\n"}{end}`), "\n")
 		}
 		var certificate string
-		for i, who := range order {
-			kubelets[who]()
+		for i, kubelet := range order {
+			kubelets[kubelet]()
 			n.waitMatch(t, "node", n.name, "{.status.nodeInfo.kubeletVersion}", func(version string) bool {
-				return strings.Contains(version, "podwright") == (who == "ours")
+				return strings.Contains(version, "podwright") == (kubelet == "ours")
 			})
 			n.nodeReady(t)
 			current, err := os.Readlink(filepath.Join(store, "kubelet-client-current.pem"))
 			require.NoError(t, err)
 			if i > 0 {
-				require.Equal(t, certificate, current, who)
+				require.Equal(t, certificate, current, kubelet)
 			}
 			certificate = current
 			require.Equal(t, 1, requests(), "certificate requests after %v", order[:i+1])

@@ -143,7 +143,7 @@ func (c *chaos) create(t *testing.T, name, rest string) {
 	if code == 0 {
 		code, forget = 3, "rm /h/"+name+";"
 	}
-	c.apply(t, podHere(name, fmt.Sprintf(`
+	c.apply(t, boundPod(name, fmt.Sprintf(`
   hostNetwork: true
   %[3]s
   containers:

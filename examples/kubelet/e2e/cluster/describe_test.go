@@ -25,7 +25,7 @@ var described = tolerantPod("guaranteed", `
   containers: [{image: BUSYBOX, name: c, resources: {requests: {cpu: 1000}}}]`)
 
 func tolerantPod(name, spec string) string {
-	return podHere(name, "\n  tolerations: [{operator: Exists}]"+spec)
+	return boundPod(name, "\n  tolerations: [{operator: Exists}]"+spec)
 }
 
 // expectedDifferences lists lines that only one of the nodes has, with the reasons.
@@ -42,9 +42,9 @@ var expectedDifferences = map[string]string{
 	"ours: Events: Normal Starting kubelet":                  byName,
 }
 
-// early is an event that the upstream kubelet usually reports, because it reads the image
+// optionalEvent is an event that the upstream kubelet usually reports, because it reads the image
 // filesystem before its first measurement.
-const early = "All events: Warning InvalidDiskCapacity kubelet"
+const optionalEvent = "All events: Warning InvalidDiskCapacity kubelet"
 
 // byName is the reason for additional events of ours in the description.
 const byName = "kubectl finds events by the Node's UID, or by its name in the UID field; upstream's events have neither since v1.36"
@@ -58,10 +58,10 @@ func TestDescribeUpstream(t *testing.T) {
 		ours, theirs := describeNode(t, plane, rt, "ours", ""), describeNode(t, plane, rt, "upstream", upstream)
 		require.Greater(t, len(theirs), 70, "lines")
 		var found []string
-		for who, lists := range map[string][2][]string{"ours": {ours, theirs}, "upstream": {theirs, ours}} {
+		for kubelet, lists := range map[string][2][]string{"ours": {ours, theirs}, "upstream": {theirs, ours}} {
 			for _, line := range lists[0] {
-				if line != early && !slices.Contains(lists[1], line) {
-					found = append(found, who+": "+line)
+				if line != optionalEvent && !slices.Contains(lists[1], line) {
+					found = append(found, kubelet+": "+line)
 				}
 			}
 		}
@@ -70,8 +70,8 @@ func TestDescribeUpstream(t *testing.T) {
 }
 
 // describeNode returns the lines of kubectl describe node once the pods are in their final states.
-func describeNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, who, binary string) (lines []string) {
-	t.Run(who, func(t *testing.T) {
+func describeNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, name, binary string) (lines []string) {
+	t.Run(name, func(t *testing.T) {
 		n := newStoppedNode(t, plane, rt, func(n *node) {
 			n.binary = binary
 			tb.MakeCgroups(t, "/podwright-"+n.name) // upstream does not create it
@@ -110,11 +110,11 @@ func (n *node) allEvents(t *testing.T) (lines []string) {
 }
 
 var (
-	ofTime = regexp.MustCompile(`[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} [\d:]{8} [+-]\d{4}`)
-	ofAge  = regexp.MustCompile(`  (\d+[smh])+$`)
-	// event matches a line of the event table: type, reason, time, source, text.
-	event  = regexp.MustCompile(`^(Normal|Warning)  (\w+)  .+?  ([\w-]+)  .*$`)
-	spaces = regexp.MustCompile(` {2,}`)
+	timePattern = regexp.MustCompile(`[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} [\d:]{8} [+-]\d{4}`)
+	agePattern  = regexp.MustCompile(`  (\d+[smh])+$`)
+	// eventLine matches a line of the event table: type, reason, time, source, text.
+	eventLine = regexp.MustCompile(`^(Normal|Warning)  (\w+)  .+?  ([\w-]+)  .*$`)
+	spaces    = regexp.MustCompile(` {2,}`)
 )
 
 // describedLines returns the lines of a description with their sections, without times and names.
@@ -124,8 +124,8 @@ func (n *node) describedLines(text string) (lines []string) {
 		if !strings.HasPrefix(line, " ") {
 			section, line, _ = strings.Cut(line, ":")
 		}
-		line = spaces.ReplaceAllString(ofTime.ReplaceAllString(strings.TrimSpace(line), "TIME"), "  ")
-		line = event.ReplaceAllString(ofAge.ReplaceAllString(line, "  AGE"), "$1 $2 $3")
+		line = spaces.ReplaceAllString(timePattern.ReplaceAllString(strings.TrimSpace(line), "TIME"), "  ")
+		line = eventLine.ReplaceAllString(agePattern.ReplaceAllString(line, "  AGE"), "$1 $2 $3")
 		lines = append(lines, section+": "+line)
 	}
 	return lines

@@ -30,7 +30,7 @@ import (
 // N27: the runtime's separate disk runs short. An unused image is removed before any pod is
 // evicted, and at first this is enough. Later the pod is evicted whose container wrote to its own
 // layer. (Both runtimes keep images and container layers on one disk.)
-func TestEvictionOnTheRuntimesDisk(t *testing.T) {
+func TestEvictionOnRuntimeDisk(t *testing.T) {
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
 		disk := ownDisk(t, rt, "size=512m")
 		images, err := cri.DialImages(t.Context(), cri.ClientConfig{Endpoint: rt.Endpoint})
@@ -38,8 +38,8 @@ func TestEvictionOnTheRuntimesDisk(t *testing.T) {
 		defer images.Close()
 		large := largeImage(t, images, 150<<20) // before the node: an image's age begins when the node first sees it
 		n := newNode(t, plane, rt, configDir(t, fastEviction+"evictionHard: {imagefs.available: 200Mi}\nimageMinimumGCAge: 1s"))
-		n.apply(t, onePod("small", "", "sleep 3600"))
-		n.apply(t, onePod("wants", "resources: {requests: {ephemeral-storage: 64Mi}}", "head -c 20000000 /dev/zero > /f; sleep 3600"))
+		n.apply(t, evictionPod("small", "", "sleep 3600"))
+		n.apply(t, evictionPod("wants", "resources: {requests: {ephemeral-storage: 64Mi}}", "head -c 20000000 /dev/zero > /f; sleep 3600"))
 		n.ready(t, "small")
 		n.ready(t, "wants")
 		before := n.ids(t)
@@ -49,7 +49,7 @@ func TestEvictionOnTheRuntimesDisk(t *testing.T) {
 			var at unix.Statfs_t
 			require.NoError(t, unix.Statfs(disk, &at))
 			ballast := filepath.Join(disk, "ballast")
-			zeros(t, ballast, int64(at.Bavail)*at.Bsize-130<<20)
+			writeZeros(t, ballast, int64(at.Bavail)*at.Bsize-130<<20)
 			defer os.Remove(ballast)
 			const pressure = `{.status.conditions[?(@.type=="DiskPressure")].status}`
 			n.waitField(t, "node", n.name, pressure, "True")
@@ -63,7 +63,7 @@ func TestEvictionOnTheRuntimesDisk(t *testing.T) {
 			require.Empty(t, n.do(t, "get", "events", "--field-selector=reason=Evicted", "-o", "name"))
 		})
 		t.Run("layer", func(t *testing.T) {
-			n.apply(t, onePod("filler", "", "head -c 330000000 /dev/zero > /f; sleep 3600"))
+			n.apply(t, evictionPod("filler", "", "head -c 330000000 /dev/zero > /f; sleep 3600"))
 			n.waitNodeEviction(t, "filler", "ephemeral-storage", "DiskPressure", "KubeletHasDiskPressure")
 			require.Contains(t, n.get(t, "pod", "filler", "{.status.message}"), "Container c was using ")
 		})
@@ -122,7 +122,7 @@ func hasImage(t *testing.T, images *cri.ImageClient, image string) bool {
 	return slices.ContainsFunc(list, func(i *runtimeapi.Image) bool { return slices.Contains(i.RepoTags, image) })
 }
 
-func zeros(t *testing.T, file string, size int64) {
+func writeZeros(t *testing.T, file string, size int64) {
 	t.Helper()
 	f, err := os.Create(file)
 	require.NoError(t, err)

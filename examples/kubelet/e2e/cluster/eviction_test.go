@@ -37,28 +37,28 @@ func TestEviction(t *testing.T) {
 			})
 			watchesPIDs := i == 0
 			n := newNode(t, plane, rt, configDir(t, shortageConfig(t, watchesPIDs)), "--root-dir="+disk+"/root")
-			n.apply(t, onePod("small", "", "sleep 3600"))
-			n.apply(t, onePod("wants", "resources: {requests: {memory: 64Mi, ephemeral-storage: 64Mi}}", "head -c 20000000 /dev/zero > /v/f; sleep 3600"))
+			n.apply(t, evictionPod("small", "", "sleep 3600"))
+			n.apply(t, evictionPod("wants", "resources: {requests: {memory: 64Mi, ephemeral-storage: 64Mi}}", "head -c 20000000 /dev/zero > /v/f; sleep 3600"))
 			n.ready(t, "small")
 			n.ready(t, "wants")
 			before := n.ids(t)
 
 			t.Run("memory", func(t *testing.T) {
-				n.apply(t, onePodIn("hog", "{medium: Memory}", "", "head -c 990000000 /dev/zero > /v/f; sleep 3600"))
+				n.apply(t, evictionPodWith("hog", "{medium: Memory}", "", "head -c 990000000 /dev/zero > /v/f; sleep 3600"))
 				n.waitNodeEviction(t, "hog", "memory", "MemoryPressure", "KubeletHasInsufficientMemory")
 			})
 			t.Run("disk", func(t *testing.T) {
-				n.apply(t, onePod("filler", "", "head -c 450000000 /dev/zero > /v/f; sleep 3600"))
+				n.apply(t, evictionPod("filler", "", "head -c 450000000 /dev/zero > /v/f; sleep 3600"))
 				n.waitNodeEviction(t, "filler", "ephemeral-storage", "DiskPressure", "KubeletHasDiskPressure")
 			})
 			t.Run("limit", func(t *testing.T) {
-				n.apply(t, onePodIn("over", "{sizeLimit: 1Mi}", "", "head -c 5000000 /dev/zero > /v/f; sleep 3600"))
+				n.apply(t, evictionPodWith("over", "{sizeLimit: 1Mi}", "", "head -c 5000000 /dev/zero > /v/f; sleep 3600"))
 				n.waitEvicted(t, "over", `emptyDir volume "v" uses more than its limit of 1Mi. `)
 				require.Empty(t, n.get(t, "pod", "over", `{.status.conditions[?(@.type=="DisruptionTarget")].status}`), "the pod exceeded its limit without pressure on the node")
 			})
 			if watchesPIDs {
 				t.Run("pids", func(t *testing.T) {
-					n.apply(t, onePod("forks", "", "i=0; while [ $i -lt 3000 ]; do sleep 3600 & i=$((i+1)); done; wait"))
+					n.apply(t, evictionPod("forks", "", "i=0; while [ $i -lt 3000 ]; do sleep 3600 & i=$((i+1)); done; wait"))
 					n.waitNodeEviction(t, "forks", "pids", "PIDPressure", "KubeletHasInsufficientPID")
 				})
 			}
@@ -82,11 +82,13 @@ func shortageConfig(t *testing.T, pids bool) string {
 	return config
 }
 
-func onePod(name, more, command string) string { return onePodIn(name, "{}", more, command) }
+func evictionPod(name, more, command string) string {
+	return evictionPodWith(name, "{}", more, command)
+}
 
-// onePodIn returns a pod with an emptyDir volume at /v.
-func onePodIn(name, emptyDir, more, command string) string {
-	return podHere(name, fmt.Sprintf(`
+// evictionPodWith returns a pod with an emptyDir volume at /v.
+func evictionPodWith(name, emptyDir, more, command string) string {
+	return boundPod(name, fmt.Sprintf(`
   restartPolicy: Never
   volumes: [{name: v, emptyDir: %s}]
   containers:

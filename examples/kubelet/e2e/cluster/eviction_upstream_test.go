@@ -48,8 +48,8 @@ func TestEvictionUpstream(t *testing.T) {
 		victims := make([][]victim, len(nodes))
 		t.Run(fmt.Sprintf("set %d", seed), func(t *testing.T) {
 			t.Run("both", func(t *testing.T) {
-				for i, who := range []string{"ours", "upstream"} {
-					t.Run(who, func(t *testing.T) {
+				for i, name := range []string{"ours", "upstream"} {
+					t.Run(name, func(t *testing.T) {
 						t.Parallel()
 						victims[i] = nodes[i].evictAll(t, set)
 					})

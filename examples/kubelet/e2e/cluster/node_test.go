@@ -49,17 +49,17 @@ type node struct {
 // waitTimeout is the timeout of all waits, for loaded machines.
 const waitTimeout = 4 * time.Minute
 
-// running is the start of a container that exits at once on SIGTERM.
-const running = `{command: [sh, -c, 'trap "exit 0" TERM; sleep 86400 & wait'], image: BUSYBOX, name: c`
+// runningContainer is the start of a container that exits at once on SIGTERM.
+const runningContainer = `{command: [sh, -c, 'trap "exit 0" TERM; sleep 86400 & wait'], image: BUSYBOX, name: c`
 
-// podHere is podOf for a pod that is bound to the node, with a grace period of 1 s.
-func podHere(metadata, spec string) string {
-	return podOf(metadata, "\n  nodeName: NODE\n  terminationGracePeriodSeconds: 1"+spec)
+// boundPod is podManifest for a pod that is bound to the node, with a grace period of 1 s.
+func boundPod(metadata, spec string) string {
+	return podManifest(metadata, "\n  nodeName: NODE\n  terminationGracePeriodSeconds: 1"+spec)
 }
 
-// podOf returns the manifest of a pod. metadata begins with its name, and spec with a new line, in
-// YAML.
-func podOf(metadata, spec string) string {
+// podManifest returns the manifest of a pod. metadata begins with its name, and spec with a new
+// line, in YAML.
+func podManifest(metadata, spec string) string {
 	return "\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: " + metadata + "}\nspec:" + spec + "\n"
 }
 
@@ -163,11 +163,11 @@ func (n *node) cleanUp(t *testing.T) {
 	n.do(t, "delete", "node", n.name)
 }
 
-func listError(what string, list []string) error {
+func listError(name string, list []string) error {
 	if len(list) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: %s", what, strings.Join(list, " "))
+	return fmt.Errorf("%s: %s", name, strings.Join(list, " "))
 }
 
 func (n *node) start(t *testing.T) {
@@ -247,7 +247,7 @@ func (n *node) pods(t testing.TB) []v1.Pod {
 }
 
 // until polls cond until it returns nil, or fails the test after waitTimeout.
-func (n *node) until(t testing.TB, what string, cond func() error) {
+func (n *node) until(t testing.TB, goal string, cond func() error) {
 	t.Helper()
 	var err error
 	for begun := time.Now(); time.Since(begun) < waitTimeout; time.Sleep(200 * time.Millisecond) {
@@ -255,7 +255,7 @@ func (n *node) until(t testing.TB, what string, cond func() error) {
 			return
 		}
 	}
-	t.Fatalf("%s: not within %s: %v", what, waitTimeout, err)
+	t.Fatalf("%s: not within %s: %v", goal, waitTimeout, err)
 }
 
 func (n *node) ready(t testing.TB, pod string) {

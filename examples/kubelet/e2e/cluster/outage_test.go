@@ -19,9 +19,9 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
-// probed is a container with liveness and readiness probes each second. Their timeout of ten
-// seconds suits loaded machines: a slower probe is a fault.
-const probed = running + `, readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 10}, livenessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 1}}`
+// probedContainer is a container with liveness and readiness probes each second. Their timeout of
+// ten seconds suits loaded machines: a slower probe is a fault.
+const probedContainer = runningContainer + `, readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 10}, livenessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 1}}`
 
 // outage is a disturbance between the kubelet and its API server.
 type outage struct {
@@ -170,7 +170,7 @@ func TestAPIServerUnavailableAtStart(t *testing.T) {
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
 		n, p := behindProxy(t, plane, rt)
 		w := n.watchPods(t)
-		n.apply(t, wellPod+"---\napiVersion: v1\nkind: Pod\nmetadata: {name: goes}\nspec: {nodeName: NODE, containers: ["+running+"}]}")
+		n.apply(t, wellPod+"---\napiVersion: v1\nkind: Pod\nmetadata: {name: goes}\nspec: {nodeName: NODE, containers: ["+runningContainer+"}]}")
 		n.ready(t, "well")
 		n.ready(t, "goes")
 		before := n.ids(t)
@@ -178,7 +178,7 @@ func TestAPIServerUnavailableAtStart(t *testing.T) {
 		p.setDown(true)
 		n.do(t, "delete", "pod", "goes", "--wait=false")
 		manifest := strings.NewReplacer("BUSYBOX", n.images.Busybox, "NS", n.namespace).Replace(
-			"apiVersion: v1\nkind: Pod\nmetadata: {name: static, namespace: NS}\nspec: {containers: [" + running + "}]}")
+			"apiVersion: v1\nkind: Pod\nmetadata: {name: static, namespace: NS}\nspec: {containers: [" + runningContainer + "}]}")
 		require.NoError(t, os.WriteFile(filepath.Join(n.manifests, "static.yaml"), []byte(manifest), 0o600))
 		n.start(t)
 		static := "static-" + n.name + "/c"

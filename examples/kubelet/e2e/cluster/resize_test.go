@@ -41,21 +41,21 @@ func (n *node) waitCPU(t *testing.T, pod string, milli int64) {
 // for a while.
 func TestResize(t *testing.T) {
 	onNodes(t, func(t *testing.T, n *node) {
-		n.apply(t, podOf("grows", `
+		n.apply(t, podManifest("grows", `
   nodeName: NODE
-  containers: [`+running+`, resources: {requests: {cpu: 150m}}}]`)+podOf("ends", `
+  containers: [`+runningContainer+`, resources: {requests: {cpu: 150m}}}]`)+podManifest("ends", `
   nodeName: NODE
   restartPolicy: Never
   containers: [{name: c, image: BUSYBOX, command: [sh, -c, 'while ! test -e /h/end; do sleep 0.1; done'], resources: {requests: {cpu: 700m}}, volumeMounts: [{name: h, mountPath: /h}]}]
-  volumes: [{name: h, hostPath: {path: `+n.dir+`}}]`)+podOf("full", `
+  volumes: [{name: h, hostPath: {path: `+n.dir+`}}]`)+podManifest("full", `
   nodeName: NODE
-  containers: [{name: c, image: BUSYBOX, command: [sh, -c, 'x=$(head -c 40000000 /dev/zero | tr "\0" a); trap "exit 0" TERM; while :; do sleep 0.1; done'], resources: {requests: {memory: 10Mi}, limits: {memory: 200Mi}}}]`)+podOf("whole", `
+  containers: [{name: c, image: BUSYBOX, command: [sh, -c, 'x=$(head -c 40000000 /dev/zero | tr "\0" a); trap "exit 0" TERM; while :; do sleep 0.1; done'], resources: {requests: {memory: 10Mi}, limits: {memory: 200Mi}}}]`)+podManifest("whole", `
   nodeName: NODE
   resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {cpu: 200m, memory: 128Mi}}
-  containers: [`+running+`}]`)+podOf("begins", `
+  containers: [`+runningContainer+`}]`)+podManifest("begins", `
   nodeName: NODE
-  initContainers: [`+strings.Replace(running, "name: c", "name: i", 1)+`, resources: {requests: {cpu: 100m}}}]
-  containers: [`+running+`}]`))
+  initContainers: [`+strings.Replace(runningContainer, "name: c", "name: i", 1)+`, resources: {requests: {cpu: 100m}}}]
+  containers: [`+runningContainer+`}]`))
 		for _, pod := range []string{"grows", "ends", "full", "whole"} {
 			n.ready(t, pod)
 		}
@@ -65,7 +65,7 @@ func TestResize(t *testing.T) {
 		n.resize(t, "grows", `{"requests":{"cpu":"250m"}}`)
 		n.waitCPU(t, "grows", 250)
 		n.until(t, "events", func() error {
-			return same("[ResizeStarted ResizeCompleted]", fmt.Sprint(only(n.reasons(t, "grows"), "ResizeStarted", "ResizeCompleted")))
+			return same("[ResizeStarted ResizeCompleted]", fmt.Sprint(intersect(n.reasons(t, "grows"), "ResizeStarted", "ResizeCompleted")))
 		})
 
 		free := 1000 * int64(len(strings.Fields(n.cpus(t))))
@@ -83,13 +83,13 @@ func TestResize(t *testing.T) {
 		n.resize(t, "full", `{"limits":{"memory":"100E"}}`) // exceeds int64
 		n.waitConditionReason(t, "full", v1.PodResizePending, v1.PodReasonInfeasible)
 		n.until(t, "event ResizeInfeasible", func() error {
-			return same("[ResizeInfeasible]", fmt.Sprint(only(n.reasons(t, "full"), "ResizeInfeasible", "ResizeStarted")))
+			return same("[ResizeInfeasible]", fmt.Sprint(intersect(n.reasons(t, "full"), "ResizeInfeasible", "ResizeStarted")))
 		})
 		n.resize(t, "full", `{"limits":{"memory":"20Mi"}}`)
 		n.waitConditionReason(t, "full", v1.PodResizePending, "")
 		n.waitConditionReason(t, "full", v1.PodResizeInProgress, v1.PodReasonError)
 		n.until(t, "event ResizeError", func() error {
-			return same("[ResizeError]", fmt.Sprint(only(n.reasons(t, "full"), "ResizeError")))
+			return same("[ResizeError]", fmt.Sprint(intersect(n.reasons(t, "full"), "ResizeError")))
 		})
 		n.resize(t, "full", `{"limits":{"memory":"150Mi"}}`)
 		n.waitConditionReason(t, "full", v1.PodResizeInProgress, "")

@@ -37,12 +37,12 @@ spec:
   selector: {matchLabels: {app: moves}}
   template:
     metadata: {labels: {app: moves}}
-    spec: {nodeName: NODE, containers: [` + running + `}]}
+    spec: {nodeName: NODE, containers: [` + runningContainer + `}]}
 `
 
-// rarelyProbed is probed with a longer period: for twenty pods, forty probe processes a second
-// would use all of the machine.
-var rarelyProbed = strings.ReplaceAll(probed, "periodSeconds: 1", "periodSeconds: 5")
+// rarelyProbedContainer is probed with a longer period: for twenty pods, forty probe processes a
+// second would use all of the machine.
+var rarelyProbedContainer = strings.ReplaceAll(probedContainer, "periodSeconds: 1", "periodSeconds: 5")
 
 // A kubelet is killed or stopped ten times while pods are created and deleted. For the staying pods
 // no container restarts, no pod becomes unready, no status goes back in time, and no event is
@@ -53,7 +53,7 @@ func TestKilledUnderLoad(t *testing.T) {
 		n.start(t)
 		n.nodeReady(t)
 		w := n.watchPods(t)
-		n.apply(t, strings.ReplaceAll(loadDeployments, "PROBED", rarelyProbed))
+		n.apply(t, strings.ReplaceAll(loadDeployments, "PROBED", rarelyProbedContainer))
 		all := func() error {
 			for _, replicas := range []string{"well", "moves"} {
 				if out := n.get(t, "deployment", replicas, "{.status.readyReplicas} {.spec.replicas}"); out != "20 20" && out != "2 2" {

@@ -23,11 +23,11 @@ var soakFor = flag.Duration("soak", 30*time.Second, "duration of TestSoak")
 const soakPods = 60
 
 var soakKinds = []string{
-	`{containers: [` + probed + `]}`,
-	`{containers: [` + running + `}, {name: second, image: BUSYBOX, command: [sh, -c, 'sleep 2; exit 1']}]}`, // crashes
+	`{containers: [` + probedContainer + `]}`,
+	`{containers: [` + runningContainer + `}, {name: second, image: BUSYBOX, command: [sh, -c, 'sleep 2; exit 1']}]}`, // crashes
 	`{restartPolicy: Never, containers: [{name: c, image: BUSYBOX, command: [sh, -c, 'echo done; exit 3']}]}`,
-	`{initContainers: [{name: first, image: BUSYBOX, command: ["true"]}, {name: side, image: BUSYBOX, restartPolicy: Always, command: [sleep, "1000000"]}], containers: [` + running + `, lifecycle: {postStart: {exec: {command: ["true"]}}}}]}`,
-	`{volumes: [{name: c, configMap: {name: soak}}, {name: m, emptyDir: {medium: Memory}}, {name: d, emptyDir: {}}], containers: [` + running + `, volumeMounts: [{name: c, mountPath: /c}, {name: m, mountPath: /m}, {name: d, mountPath: /d, subPath: sub}]}]}`,
+	`{initContainers: [{name: first, image: BUSYBOX, command: ["true"]}, {name: side, image: BUSYBOX, restartPolicy: Always, command: [sleep, "1000000"]}], containers: [` + runningContainer + `, lifecycle: {postStart: {exec: {command: ["true"]}}}}]}`,
+	`{volumes: [{name: c, configMap: {name: soak}}, {name: m, emptyDir: {medium: Memory}}, {name: d, emptyDir: {}}], containers: [` + runningContainer + `, volumeMounts: [{name: c, mountPath: /c}, {name: m, mountPath: /m}, {name: d, mountPath: /d, subPath: sub}]}]}`,
 	`{containers: [{name: c, image: TESTPROG, args: [http, ":8080"], livenessProbe: {httpGet: {port: 8080, path: /healthz}, periodSeconds: 1, timeoutSeconds: 10}}]}`,
 }
 
@@ -145,9 +145,9 @@ func (s *soak) processes(t *testing.T) (count int) {
 // grown returns an error for each amount that grew beyond the allowed limit.
 func (a footprint) grown(before footprint) error {
 	var errs []error
-	for what, now := range a {
-		if now > before[what]+allowed[what] {
-			errs = append(errs, fmt.Errorf("%s: %d after %d", what, now, before[what]))
+	for name, now := range a {
+		if now > before[name]+allowed[name] {
+			errs = append(errs, fmt.Errorf("%s: %d after %d", name, now, before[name]))
 		}
 	}
 	return errors.Join(errs...)

@@ -150,7 +150,7 @@ func (n *node) static(t *testing.T) {
 apiVersion: v1
 kind: Pod
 metadata: {name: static-NUMBER, namespace: NS, uid: UID, labels: {calm: "yes"}}
-spec: {hostNetwork: NETWORK, terminationGracePeriodSeconds: 1, containers: [` + probed + `]}
+spec: {hostNetwork: NETWORK, terminationGracePeriodSeconds: 1, containers: [` + probedContainer + `]}
 `)
 		require.NoError(t, os.WriteFile(filepath.Join(n.manifests, fmt.Sprintf("static-%d.yaml", i)), []byte(text), 0o600))
 	}
@@ -159,21 +159,21 @@ spec: {hostNetwork: NETWORK, terminationGracePeriodSeconds: 1, containers: [` + 
 // endingPod uses most of its grace period to exit; startingPod is starting at the takeover;
 // stayingPod continues.
 var (
-	endingPod = podOf("ends-NUMBER", `
+	endingPod = podManifest("ends-NUMBER", `
   nodeName: NODE
   terminationGracePeriodSeconds: 25
   containers:
   - {name: c, image: BUSYBOX, command: [sh, -c, 'trap "sleep 12; exit 0" TERM; while :; do sleep 0.1; done']}`)
-	startingPod = podHere("begins-NUMBER", `
+	startingPod = boundPod("begins-NUMBER", `
   initContainers: [{name: i, image: BUSYBOX, imagePullPolicy: Always, command: ["true"]}]
-  containers: [`+running+`, imagePullPolicy: Always}]`)
-	stayingPod = podHere(`comes-NUMBER, labels: {calm: "yes"}`, `
+  containers: [`+runningContainer+`, imagePullPolicy: Always}]`)
+	stayingPod = boundPod(`comes-NUMBER, labels: {calm: "yes"}`, `
   initContainers: [{name: i, image: BUSYBOX, command: ["true"]}, {name: side, image: BUSYBOX, restartPolicy: Always, command: [sh, -c, 'trap "exit 0" TERM; while :; do sleep 0.1; done']}]
   volumes: [{name: c, configMap: {name: c}}, {name: m, emptyDir: {medium: Memory}}]
   containers: [`+mountsAll+`]`)
 )
 
-const mountsAll = running + `, volumeMounts: [{name: c, mountPath: /c}, {name: m, mountPath: /m}], readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 10}}`
+const mountsAll = runningContainer + `, volumeMounts: [{name: c, mountPath: /c}, {name: m, mountPath: /m}], readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 10}}`
 
 // takeoverObjects are pods of all kinds. Calm pods must not change.
 var takeoverObjects = `
@@ -187,22 +187,22 @@ kind: Secret
 metadata: {name: s}
 stringData: {p: w}
 ` + kinds(map[string]string{
-	"plain":     `{containers: [` + running + `}]}`,
-	"probed":    `{containers: [` + probed + `]}`,
+	"plain":     `{containers: [` + runningContainer + `}]}`,
+	"probed":    `{containers: [` + probedContainer + `]}`,
 	"http":      `{containers: [{name: c, image: TESTPROG, args: [http, ":8080"], startupProbe: {tcpSocket: {port: 8080}, periodSeconds: 1}, readinessProbe: {httpGet: {port: 8080, path: /healthz}, periodSeconds: 1, timeoutSeconds: 10}, livenessProbe: {httpGet: {port: 8080, path: /healthz}, periodSeconds: 1, timeoutSeconds: 10}}]}`,
-	"initdone":  `{initContainers: [{name: i, image: BUSYBOX, command: ["true"]}, {name: j, image: BUSYBOX, command: ["true"]}], containers: [` + running + `}]}`,
-	"sidecar":   `{initContainers: [{name: i, image: BUSYBOX, command: ["true"]}, {name: side, image: BUSYBOX, restartPolicy: Always, command: [sh, -c, 'trap "exit 0" TERM; while :; do sleep 0.1; done'], startupProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 10}}], containers: [` + running + `}]}`,
+	"initdone":  `{initContainers: [{name: i, image: BUSYBOX, command: ["true"]}, {name: j, image: BUSYBOX, command: ["true"]}], containers: [` + runningContainer + `}]}`,
+	"sidecar":   `{initContainers: [{name: i, image: BUSYBOX, command: ["true"]}, {name: side, image: BUSYBOX, restartPolicy: Always, command: [sh, -c, 'trap "exit 0" TERM; while :; do sleep 0.1; done'], startupProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 10}}], containers: [` + runningContainer + `}]}`,
 	"configmap": `{volumes: [{name: c, configMap: {name: c}}, {name: m, emptyDir: {medium: Memory}}], containers: [` + mountsAll + `]}`,
 	"secret":    `{volumes: [{name: c, secret: {secretName: s}}, {name: m, emptyDir: {}}], containers: [` + mountsAll + `]}`,
 	"projected": `{volumes: [{name: c, projected: {sources: [{serviceAccountToken: {path: t}}, {configMap: {name: c}}, {downwardAPI: {items: [{path: l, fieldRef: {fieldPath: metadata.labels}}]}}]}}, {name: m, downwardAPI: {items: [{path: me, fieldRef: {fieldPath: metadata.name}}]}}], containers: [` + mountsAll + `]}`,
 	"hostpath":  `{volumes: [{name: c, hostPath: {path: /etc}}, {name: m, hostPath: {path: /tmp, type: Directory}}], containers: [` + mountsAll + `]}`,
-	"subpath":   `{volumes: [{name: c, configMap: {name: c}}, {name: m, emptyDir: {}}], containers: [` + running + `, volumeMounts: [{name: c, mountPath: /f, subPath: a}, {name: m, mountPath: /m, subPathExpr: "x"}]}]}`,
-	"hostnet":   `{hostNetwork: true, hostPID: true, containers: [` + running + `}]}`,
-	"two":       `{shareProcessNamespace: true, containers: [` + running + `}, {name: d, image: TESTPROG, args: [run]}]}`,
-	"limits":    `{containers: [` + running + `, resources: {limits: {cpu: 100m, memory: 64Mi}}}]}`,
-	"user":      `{securityContext: {runAsUser: 1234, fsGroup: 5678}, volumes: [{name: m, emptyDir: {}}], containers: [` + running + `, volumeMounts: [{name: m, mountPath: /m}]}]}`,
-	"hooks":     `{containers: [` + running + `, lifecycle: {postStart: {exec: {command: ["true"]}}, preStop: {exec: {command: ["true"]}}}}]}`,
-	"variables": `{containers: [` + running + `, envFrom: [{configMapRef: {name: c}}, {secretRef: {name: s}}], env: [{name: X, valueFrom: {fieldRef: {fieldPath: status.podIP}}}]}]}`,
+	"subpath":   `{volumes: [{name: c, configMap: {name: c}}, {name: m, emptyDir: {}}], containers: [` + runningContainer + `, volumeMounts: [{name: c, mountPath: /f, subPath: a}, {name: m, mountPath: /m, subPathExpr: "x"}]}]}`,
+	"hostnet":   `{hostNetwork: true, hostPID: true, containers: [` + runningContainer + `}]}`,
+	"two":       `{shareProcessNamespace: true, containers: [` + runningContainer + `}, {name: d, image: TESTPROG, args: [run]}]}`,
+	"limits":    `{containers: [` + runningContainer + `, resources: {limits: {cpu: 100m, memory: 64Mi}}}]}`,
+	"user":      `{securityContext: {runAsUser: 1234, fsGroup: 5678}, volumes: [{name: m, emptyDir: {}}], containers: [` + runningContainer + `, volumeMounts: [{name: m, mountPath: /m}]}]}`,
+	"hooks":     `{containers: [` + runningContainer + `, lifecycle: {postStart: {exec: {command: ["true"]}}, preStop: {exec: {command: ["true"]}}}}]}`,
+	"variables": `{containers: [` + runningContainer + `, envFrom: [{configMapRef: {name: c}}, {secretRef: {name: s}}], env: [{name: X, valueFrom: {fieldRef: {fieldPath: status.podIP}}}]}]}`,
 }, `calm: "yes"`) + kinds(map[string]string{
 	"succeeded": `{restartPolicy: Never, containers: [{name: c, image: BUSYBOX, command: ["true"]}]}`,
 }, `phase: Succeeded`) + kinds(map[string]string{

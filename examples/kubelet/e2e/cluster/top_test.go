@@ -18,9 +18,9 @@ import (
 func TestTop(t *testing.T) {
 	serveMetrics(t)
 	onNodes(t, func(t *testing.T, n *node) {
-		n.apply(t, podHere("busy", `
+		n.apply(t, boundPod("busy", `
   containers:
-  - {name: c, image: BUSYBOX, command: [sh, -c, 'while :; do :; done'], resources: {limits: {cpu: 300m}}}`)+podHere("large", `
+  - {name: c, image: BUSYBOX, command: [sh, -c, 'while :; do :; done'], resources: {limits: {cpu: 300m}}}`)+boundPod("large", `
   containers:
   - {name: c, image: BUSYBOX, command: [sh, -c, 'dd if=/dev/zero of=/dev/shm/x bs=1M count=40; sleep 3600']}`))
 		n.ready(t, "busy")

@@ -61,7 +61,7 @@ func TestVolumes(t *testing.T) {
 
 // volumePod returns a running pod that is bound to the node.
 func volumePod(name, mounts, volumes string) string {
-	return podOf(name, "\n  nodeName: NODE\n  containers: ["+running+", "+mounts+"}]\n  volumes: ["+volumes+"]")
+	return podManifest(name, "\n  nodeName: NODE\n  containers: ["+runningContainer+", "+mounts+"}]\n  volumes: ["+volumes+"]")
 }
 
 // claimPod returns a pod with the claim of the same name at /v.
@@ -103,7 +103,7 @@ spec:
     metadata: {labels: {app: web}}
     spec:
       nodeSelector: {kubernetes.io/hostname: NODE}
-      containers: [` + running + `, volumeMounts: [{name: data, mountPath: /v}]}]
+      containers: [` + runningContainer + `, volumeMounts: [{name: data, mountPath: /v}]}]
   volumeClaimTemplates: [{metadata: {name: data}, spec: {storageClassName: NODE-later, accessModes: [ReadWriteOnce], resources: {requests: {storage: 4Mi}}}}]
 ` +
 		ephemeral("eph") +

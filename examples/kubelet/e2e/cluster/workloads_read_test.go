@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// folders are the API paths of the kinds. NS is replaced.
-var folders = map[string]string{
+// apiPaths are the API paths of the kinds. NS is replaced.
+var apiPaths = map[string]string{
 	"pod":        "/api/v1/namespaces/NS/pods",
 	"event":      "/api/v1/namespaces/NS/events",
 	"node":       "/api/v1/nodes",
@@ -63,7 +63,7 @@ func (r reader) read(path string, into any) (found bool, err error) {
 
 // field returns the output of kubectl get KIND NAME --ignore-not-found -o jsonpath=.
 func (n *node) field(kind, name, path string) (string, error) {
-	folder, ok := folders[kind]
+	folder, ok := apiPaths[kind]
 	if !ok {
 		return "", errors.ErrUnsupported
 	}

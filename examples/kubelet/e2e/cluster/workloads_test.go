@@ -10,8 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// quiet is an idle container that exits at once on SIGTERM.
-const quiet = `{image: TESTPROG, name: c}`
+// idleContainer is an idle container that exits at once on SIGTERM.
+const idleContainer = `{image: TESTPROG, name: c}`
 
 // Controllers change pods of one node in parallel. A bystander pod is unaffected.
 func TestWorkloads(t *testing.T) {
@@ -58,7 +58,7 @@ spec:
     spec:
       nodeSelector: {kubernetes.io/hostname: NODE}
       containers: [%[3]s]
-`, name, replicas, quiet))
+`, name, replicas, idleContainer))
 }
 
 // podsOfApp returns the pods with a label app.
@@ -132,9 +132,9 @@ func rollOut(t *testing.T, n *node) {
 
 // A changed image of one container does not replace the pod: the container is replaced in place.
 func setImage(t *testing.T, n *node) {
-	n.apply(t, podOf("bare", `
+	n.apply(t, podManifest("bare", `
   nodeName: NODE
-  containers: [`+quiet+`, {image: TESTPROG, name: other}]`))
+  containers: [`+idleContainer+`, {image: TESTPROG, name: other}]`))
 	n.ready(t, "bare")
 	const identity = "{.metadata.uid} {.status.podIP}"
 	before, was := n.ids(t), n.get(t, "pod", "bare", identity)
@@ -147,7 +147,7 @@ func setImage(t *testing.T, n *node) {
 	require.Equal(t, before["bare/other"], now["bare/other"])
 	require.NotEqual(t, before["bare/c"], now["bare/c"])
 	n.waitPodEvent(t, "bare", "Killing", "Container c definition changed, will be restarted")
-	require.Equal(t, []string{"Killing"}, only(n.reasons(t, "bare"), "Killing"))
+	require.Equal(t, []string{"Killing"}, intersect(n.reasons(t, "bare"), "Killing"))
 }
 
 // A DaemonSet's pod is created again after its deletion, and replaced after a change of its
@@ -163,7 +163,7 @@ spec:
     metadata: {labels: {app: daemon}}
     spec:
       nodeSelector: {kubernetes.io/hostname: NODE}
-      containers: [`+quiet+`]
+      containers: [`+idleContainer+`]
 `)
 	one := func() v1.Pod {
 		n.waitField(t, "daemonset", "daemon", "{.status.desiredNumberScheduled}/{.status.numberAvailable}/{.status.updatedNumberScheduled}", "1/1/1")
@@ -213,10 +213,10 @@ spec:
 // A condition of a readiness gate determines Ready and belongs to its writer: status writes of the
 // agent do not change it.
 func readinessGate(t *testing.T, n *node) {
-	n.apply(t, podOf("gated", `
+	n.apply(t, podManifest("gated", `
   nodeName: NODE
   readinessGates: [{conditionType: example.com/open}]
-  containers: [`+quiet+`]`))
+  containers: [`+idleContainer+`]`))
 	const ready = `{range .status.conditions[?(@.type=="Ready")]}{.status} {.reason}{end}`
 	open := func(status string) {
 		n.do(t, "patch", "pod", "gated", "--subresource=status", "-p",
@@ -242,11 +242,13 @@ func drain(t *testing.T, n *node) {
 	n.do(t, "drain", n.name, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout", waitTimeout.String())
 	require.Empty(t, n.podsOnNode(t, "app!=bystander"))
 	n.until(t, "event NodeNotSchedulable", func() error {
-		return same("[NodeNotSchedulable]", fmt.Sprint(only(n.nodeEvents(t), "NodeNotSchedulable")))
+		return same("[NodeNotSchedulable]", fmt.Sprint(intersect(n.nodeEvents(t), "NodeNotSchedulable")))
 	})
 	n.do(t, "uncordon", n.name)
 	n.waitRunning(t, "moves", 3)
-	n.until(t, "event NodeSchedulable", func() error { return same("[NodeSchedulable]", fmt.Sprint(only(n.nodeEvents(t), "NodeSchedulable"))) })
+	n.until(t, "event NodeSchedulable", func() error {
+		return same("[NodeSchedulable]", fmt.Sprint(intersect(n.nodeEvents(t), "NodeSchedulable")))
+	})
 }
 
 // taint evicts pods without a toleration.
@@ -276,13 +278,13 @@ func missingRuntimeClass(t *testing.T, n *node) {
 	class := `{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: NODE}, handler: runc}`
 	n.apply(t, class)
 	defer n.do(t, "delete", "runtimeclass", n.name, "--ignore-not-found")
-	n.apply(t, podOf("class", `
+	n.apply(t, podManifest("class", `
   runtimeClassName: NODE
   dnsPolicy: Default
   automountServiceAccountToken: false
   schedulingGates: [{name: example.com/wait}]
   nodeSelector: {kubernetes.io/hostname: NODE}
-  containers: [`+quiet+`]`))
+  containers: [`+idleContainer+`]`))
 	n.do(t, "delete", "runtimeclass", n.name)
 	n.do(t, "patch", "pod", "class", "--type=json", "-p", `[{"op":"remove","path":"/spec/schedulingGates"}]`)
 	n.waitEvents(t, "class", "Scheduled", "FailedCreatePodSandBox")

@@ -16,7 +16,7 @@ import (
 
 // kubectl get -w shows each phase, condition and state of a pod in order and only once.
 func watchedPod(t *testing.T, n *node) {
-	n.apply(t, podOf("watched, labels: {app: watched}", `
+	n.apply(t, podManifest("watched, labels: {app: watched}", `
   restartPolicy: Never
   schedulingGates: [{name: example.com/wait}]
   nodeSelector: {kubernetes.io/hostname: NODE}
@@ -44,7 +44,7 @@ func watchedPod(t *testing.T, n *node) {
 	require.Equal(t, []string{"", "False", "True", "False"}, slices.Compact(ready))
 	require.Equal(t, []string{"", "waiting", "running", "terminated"}, slices.Compact(containers))
 	order := []string{"", "waiting", "running", "terminated"}
-	require.Equal(t, only(order, inits...), slices.Compact(inits), "fast states may be missed, but the order is fixed")
+	require.Equal(t, intersect(order, inits...), slices.Compact(inits), "fast states may be missed, but the order is fixed")
 	require.Contains(t, inits, "terminated")
 }
 
@@ -122,7 +122,7 @@ func podEvents(t *testing.T, n *node) {
 		},
 	}
 	for _, pod := range all {
-		n.apply(t, podOf(pod.name, `
+		n.apply(t, podManifest(pod.name, `
   nodeName: NODE
   dnsPolicy: Default
   automountServiceAccountToken: false # a slow server would cause an event
@@ -167,8 +167,8 @@ func (n *node) reasons(t *testing.T, pod string) (reasons []string) {
 	return reasons
 }
 
-// only returns the elements of list that are in some.
-func only(list []string, some ...string) []string {
+// intersect returns the elements of list that are in some.
+func intersect(list []string, some ...string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return !slices.Contains(some, s) })
 }
 
@@ -180,7 +180,7 @@ func deletions(t *testing.T, n *node) {
 		"short": ignores, "none": ignores, "forced": ignores, "shortened": ignores,
 		"long": `{name: c, image: BUSYBOX, command: [sh, -c, 'trap "sleep 3; touch /h/ended; exit 0" TERM; while :; do sleep 0.1; done'], volumeMounts: [{name: h, mountPath: /h}]}`,
 	} {
-		n.apply(t, podOf(name, `
+		n.apply(t, podManifest(name, `
   nodeName: NODE
   terminationGracePeriodSeconds: `+map[bool]string{true: "2", false: "3600"}[name == "forced"]+`
   containers: [`+container+`]

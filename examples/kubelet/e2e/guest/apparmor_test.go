@@ -25,8 +25,8 @@ const profileOf = `profile %s flags=(attach_disconnected) {
 func loadProfile(t *testing.T, name string) {
 	file := filepath.Join(t.TempDir(), name)
 	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, profileOf, name), 0o644))
-	do(t, "apparmor_parser", "--replace", "--skip-cache", file)
-	t.Cleanup(func() { do(t, "apparmor_parser", "--remove", file) })
+	runCommand(t, "apparmor_parser", "--replace", "--skip-cache", file)
+	t.Cleanup(func() { runCommand(t, "apparmor_parser", "--remove", file) })
 }
 
 // Each container runs under its requested profile, which forbids the listed actions; without a
@@ -39,7 +39,7 @@ func TestGuestAppArmor(t *testing.T) {
 	loadProfile(t, "podwright-loaded")
 	k.start(t)
 	put := func(name string, p *v1.AppArmorProfile) *v1.Pod {
-		return k.put(t, name, "confined", v1.ResourceRequirements{}, func(pod *v1.Pod) {
+		return k.writeManifest(t, name, "confined", v1.ResourceRequirements{}, func(pod *v1.Pod) {
 			pod.Spec.SecurityContext = &v1.PodSecurityContext{AppArmorProfile: p}
 		})
 	}
@@ -47,7 +47,7 @@ func TestGuestAppArmor(t *testing.T) {
 		return &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost, LocalhostProfile: &name}
 	}
 	waits := put("waits", local("podwright-later"))
-	unnamed := k.put(t, "unnamed", "confined", v1.ResourceRequirements{}, func(pod *v1.Pod) {
+	unnamed := k.writeManifest(t, "unnamed", "confined", v1.ResourceRequirements{}, func(pod *v1.Pod) {
 		pod.Annotations = map[string]string{v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + "main": v1.DeprecatedAppArmorBetaProfileNamePrefix}
 	})
 	pods := map[*v1.Pod]string{
@@ -105,9 +105,9 @@ func (k *kubelet) waitContainerLog(t *testing.T, pod *v1.Pod, want string) {
 }
 
 // waitStatus waits until ok accepts the status of a pod.
-func (k *kubelet) waitStatus(t *testing.T, pod *v1.Pod, what string, ok func(v1.PodStatus) bool) {
+func (k *kubelet) waitStatus(t *testing.T, pod *v1.Pod, goal string, ok func(v1.PodStatus) bool) {
 	t.Helper()
-	until(t, pod.Name+": "+what, func() error {
+	until(t, pod.Name+": "+goal, func() error {
 		text, err := os.ReadFile(filepath.Join(k.folder, "root", "pods", string(pod.UID), "podwright-status.json"))
 		if err != nil {
 			return err

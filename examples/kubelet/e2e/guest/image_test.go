@@ -64,7 +64,7 @@ func importImage(t *testing.T) {
 	require.NoError(t, err)
 	archive := filepath.Join(t.TempDir(), "image.tar")
 	require.NoError(t, tarball.WriteToFile(archive, tag, img))
-	do(t, "ctr", "-n", "k8s.io", "images", "import", archive)
+	runCommand(t, "ctr", "-n", "k8s.io", "images", "import", archive)
 }
 
 // startContainerd restarts containerd with a cgroup driver.
@@ -81,10 +81,10 @@ func startContainerd(t *testing.T, driver cgroups.Driver) {
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
   SystemdCgroup = `+systemd+`
 `), 0o644))
-	do(t, "systemctl", "restart", "containerd")
+	runCommand(t, "systemctl", "restart", "containerd")
 }
 
-func do(t *testing.T, command string, args ...string) {
+func runCommand(t *testing.T, command string, args ...string) {
 	t.Helper()
 	out, err := exec.Command(command, args...).CombinedOutput()
 	require.NoError(t, err, "%s %v: %s", command, args, out)

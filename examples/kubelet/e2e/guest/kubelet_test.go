@@ -26,7 +26,7 @@ import (
 // waitTimeout is the timeout of all waits in the slow guest.
 const waitTimeout = 3 * time.Minute
 
-func until(t *testing.T, what string, done func() error) {
+func until(t *testing.T, goal string, done func() error) {
 	t.Helper()
 	var err error
 	for end := time.Now().Add(waitTimeout); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
@@ -34,7 +34,7 @@ func until(t *testing.T, what string, done func() error) {
 			return
 		}
 	}
-	t.Fatalf("%s: not within %v: %v", what, waitTimeout, err)
+	t.Fatalf("%s: not within %v: %v", goal, waitTimeout, err)
 }
 
 // kubelet is an agent in a separate process, with its runtime.
@@ -90,12 +90,12 @@ func (k *kubelet) kill(t *testing.T) {
 	k.cmd = nil
 }
 
-func (k *kubelet) manifest(name string) string {
+func (k *kubelet) manifestPath(name string) string {
 	return filepath.Join(k.folder, "manifests", name+".yaml")
 }
 
-// put places the manifest of a pod that runs a program.
-func (k *kubelet) put(t *testing.T, name, program string, r v1.ResourceRequirements, change ...func(*v1.Pod)) *v1.Pod {
+// writeManifest places the manifest of a pod that runs a program.
+func (k *kubelet) writeManifest(t *testing.T, name, program string, r v1.ResourceRequirements, change ...func(*v1.Pod)) *v1.Pod {
 	pod := &v1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name + "-0000-0000")},
@@ -109,9 +109,9 @@ func (k *kubelet) put(t *testing.T, name, program string, r v1.ResourceRequireme
 	}
 	text, err := yaml.Marshal(pod)
 	require.NoError(t, err)
-	temporary := k.manifest("." + name)
+	temporary := k.manifestPath("." + name)
 	require.NoError(t, os.WriteFile(temporary, text, 0o644))
-	require.NoError(t, os.Rename(temporary, k.manifest(name)))
+	require.NoError(t, os.Rename(temporary, k.manifestPath(name)))
 	for resource, q := range r.Limits { // as the kubelet's source does
 		if _, ok := r.Requests[resource]; !ok {
 			r.Requests[resource] = q
@@ -198,9 +198,9 @@ func testLifecycle(t *testing.T, k *kubelet) {
 	k.start(t)
 	cfg := cgroups.Config{PodPids: 64}
 	pods := map[string]*v1.Pod{
-		"guaranteed": k.put(t, "guaranteed", "pause", v1.ResourceRequirements{Requests: list("", ""), Limits: list("400m", "128Mi")}),
-		"burstable":  k.put(t, "burstable", "pause", v1.ResourceRequirements{Requests: list("250m", "")}),
-		"besteffort": k.put(t, "besteffort", "pause", v1.ResourceRequirements{}),
+		"guaranteed": k.writeManifest(t, "guaranteed", "pause", v1.ResourceRequirements{Requests: list("", ""), Limits: list("400m", "128Mi")}),
+		"burstable":  k.writeManifest(t, "burstable", "pause", v1.ResourceRequirements{Requests: list("250m", "")}),
+		"besteffort": k.writeManifest(t, "besteffort", "pause", v1.ResourceRequirements{}),
 	}
 	ids := map[string]string{}
 	for name, pod := range pods {
@@ -213,7 +213,7 @@ func testLifecycle(t *testing.T, k *kubelet) {
 	k.waitValues(t, k.tree.Class(v1.PodQOSBurstable), cgroups.Values{Shares: 256})
 	k.waitValues(t, k.tree.Class(v1.PodQOSBestEffort), cgroups.Values{Shares: 2})
 
-	hog := k.put(t, "hog", "hog", v1.ResourceRequirements{Requests: list("", ""), Limits: list("", "128Mi")})
+	hog := k.writeManifest(t, "hog", "hog", v1.ResourceRequirements{Requests: list("", ""), Limits: list("", "128Mi")})
 	until(t, "the hog is killed", func() error {
 		c, err := k.container(t, hog)
 		if err == nil && c.ExitCode != 137 {
@@ -223,7 +223,7 @@ func testLifecycle(t *testing.T, k *kubelet) {
 	})
 	// From the kernel: this containerd sometimes misses events right before the end of a container.
 	require.NotContains(t, k.read(k.tree.Class(v1.PodQOSBurstable), "memory.events"), "oom_kill 0\n")
-	bomb := k.put(t, "bomb", "bomb", v1.ResourceRequirements{Requests: list("", ""), Limits: list("200m", "")})
+	bomb := k.writeManifest(t, "bomb", "bomb", v1.ResourceRequirements{Requests: list("", ""), Limits: list("200m", "")})
 	k.running(t, bomb)
 	until(t, "processes are limited", func() error {
 		if n := k.read(k.tree.Pod(bomb), "pids.current"); n != "64" { // pids.events counts differently in some kernels
@@ -232,14 +232,14 @@ func testLifecycle(t *testing.T, k *kubelet) {
 		return nil
 	})
 	for _, name := range []string{"hog", "bomb"} {
-		require.NoError(t, os.Remove(k.manifest(name)))
+		require.NoError(t, os.Remove(k.manifestPath(name)))
 	}
 
-	pods["guaranteed"] = k.put(t, "guaranteed", "pause", v1.ResourceRequirements{Requests: list("", ""), Limits: list("800m", "128Mi")})
+	pods["guaranteed"] = k.writeManifest(t, "guaranteed", "pause", v1.ResourceRequirements{Requests: list("", ""), Limits: list("800m", "128Mi")})
 	k.waitValues(t, k.tree.Pod(pods["guaranteed"]), cgroups.ForPod(cfg, pods["guaranteed"]))
 
 	k.kill(t)
-	require.NoError(t, os.Remove(k.manifest("besteffort")))
+	require.NoError(t, os.Remove(k.manifestPath("besteffort")))
 	k.start(t)
 	k.waitRemoved(t, hog, bomb, pods["besteffort"])
 	for _, name := range []string{"guaranteed", "burstable"} {
@@ -260,7 +260,7 @@ func testLifecycle(t *testing.T, k *kubelet) {
 func (k *kubelet) remove(t *testing.T, pods ...*v1.Pod) {
 	t.Helper()
 	for _, pod := range pods {
-		require.NoError(t, os.Remove(k.manifest(pod.Name)))
+		require.NoError(t, os.Remove(k.manifestPath(pod.Name)))
 	}
 	k.waitRemoved(t, pods...)
 }

@@ -21,7 +21,7 @@ func TestGuestPowersOff(t *testing.T) {
 	importImage(t)
 	k := newKubelet(t, cgroups.Systemd)
 	k.start(t)
-	pod := k.put(t, "ends", "linger", v1.ResourceRequirements{})
+	pod := k.writeManifest(t, "ends", "linger", v1.ResourceRequirements{})
 	k.running(t, pod)
 	until(t, "the kubelet has logind's lock", func() error {
 		out, err := exec.Command("systemd-inhibit", "--list", "--no-pager").CombinedOutput()
@@ -34,23 +34,23 @@ func TestGuestPowersOff(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(text), "InhibitDelayMaxSec=60\n")
 
-	do(t, "systemctl", "poweroff")
+	runCommand(t, "systemctl", "poweroff")
 	k.waitKubeletLog(t, "the kubelet logs the shutdown", "the node is shutting down")
-	do(t, "systemctl", "mask", "--runtime", "poweroff.target")
-	defer do(t, "systemctl", "unmask", "--runtime", "poweroff.target")
+	runCommand(t, "systemctl", "mask", "--runtime", "poweroff.target")
+	defer runCommand(t, "systemctl", "unmask", "--runtime", "poweroff.target")
 	k.waitKubeletLog(t, "the shutdown fails, and the kubelet logs its cancellation", "the node shutdown was cancelled")
 	c, err := k.container(t, pod)
 	require.NoError(t, err)
 	require.Equal(t, runtimeapi.ContainerState_CONTAINER_EXITED, c.State, "logind waited for the container")
 	require.Equal(t, int32(0), c.ExitCode, "the container exited by SIGTERM within its grace period")
-	after := k.put(t, "after", "pause", v1.ResourceRequirements{})
+	after := k.writeManifest(t, "after", "pause", v1.ResourceRequirements{})
 	k.running(t, after)
 	k.remove(t, pod, after)
 }
 
-func (k *kubelet) waitKubeletLog(t *testing.T, what, text string) {
+func (k *kubelet) waitKubeletLog(t *testing.T, goal, text string) {
 	t.Helper()
-	until(t, what, func() error {
+	until(t, goal, func() error {
 		log, err := os.ReadFile(k.log())
 		if err == nil && !strings.Contains(string(log), text) {
 			err = errors.New("no such line in the log")
