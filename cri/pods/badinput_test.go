@@ -129,7 +129,7 @@ func TestBadSandboxInput(t *testing.T) {
 		want    string
 	}{
 		"port":              {func(p *v1.Pod) { p.Spec.Containers[1].Ports = []v1.ContainerPort{{ContainerPort: -1}} }, nil, ActionConfigPodSandbox, "spec.containers[1].ports[0].containerPort: -1 is not a port"},
-		"no runtime class":  {classed, nil, ActionCreatePodSandbox, `spec.runtimeClassName: "gvisor": this agent knows no runtime classes`},
+		"no runtime class":  {classed, nil, ActionCreatePodSandbox, `spec.runtimeClassName: "gvisor": this agent has no runtime classes`},
 		"not among classes": {classed, handler(errors.New("not found")), ActionCreatePodSandbox, `spec.runtimeClassName: "gvisor": not found`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -108,8 +108,8 @@ func TestIdentityIsChecked(t *testing.T) {
 		status *observed.Pod
 		fails  string
 	}{
-		"status of another": {func(*v1.Pod) {}, theirs, `Status is of another pod: its UID is "0ther"`},
-		"status of nobody":  {func(*v1.Pod) {}, &observed.Pod{}, `Status is of another pod: its UID is ""`},
+		"status of another": {func(*v1.Pod) {}, theirs, `Status.UID is "0ther", want "0d1e"`},
+		"status of nobody":  {func(*v1.Pod) {}, &observed.Pod{}, `Status.UID is "", want "0d1e"`},
 		"no UID":            {func(p *v1.Pod) { p.UID = "" }, nothing, "Pod.UID is required"},
 		"neither has a UID": {func(p *v1.Pod) { p.UID = "" }, &observed.Pod{}, "Pod.UID is required"},
 		"no name":           {func(p *v1.Pod) { p.Name = "" }, nothing, "Pod.Name is required"},
@@ -124,7 +124,7 @@ func TestIdentityIsChecked(t *testing.T) {
 	nobodys := *theirs
 	nobodys.UID = ""
 	require.ErrorContains(t, h.m.KillPod(t.Context(), KillRequest{Status: &nobodys}).Err(), "Status.UID is required")
-	require.ErrorContains(t, h.garbage.RemovePod(t.Context(), "0d1e", theirs), "of another pod")
+	require.ErrorContains(t, h.garbage.RemovePod(t.Context(), "0d1e", theirs), "the Status has UID")
 	require.ErrorContains(t, h.garbage.RemovePod(t.Context(), "", &nobodys), "Status.UID is required")
 	require.ErrorContains(t, h.garbage.RemovePod(t.Context(), "0d1e", nil), "Status is required")
 	require.ErrorContains(t, h.garbage.CleanDeadContainers(t.Context(), garbage.CleanRequest{Status: &nobodys, All: true}), "Status.UID is required")

@@ -43,7 +43,7 @@ func (m *Manager) Forget(uid types.UID) {
 		return
 	}
 	if err := m.cfg.Actuated.Save(uid, actions.Actuated{}); err != nil {
-		m.log.Warn("cannot forget the resources of a pod", "podUID", uid, "err", err)
+		m.log.Warn("removing the saved resources of a pod failed", "podUID", uid, "err", err)
 	}
 }
 

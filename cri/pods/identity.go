@@ -44,7 +44,7 @@ func checkIdentity(pod *v1.Pod, status *observed.Pod) error {
 	case pod.Namespace == "":
 		return errors.New("Pod.Namespace is required")
 	case status.UID != pod.UID:
-		return fmt.Errorf("the Status is of another pod: its UID is %q, not %q", status.UID, pod.UID)
+		return fmt.Errorf("Status.UID is %q, want %q", status.UID, pod.UID)
 	}
 	return nil
 }

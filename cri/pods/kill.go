@@ -151,7 +151,7 @@ func (m *Manager) mayStopSandboxes(ctx context.Context, k podKill, errs []error)
 			return false
 		}
 	}
-	m.log.Warn("stopping sandboxes although a container did not stop", "pod", k.identity, "err", run.Join(errs...))
+	m.log.Warn("stopping sandboxes after a failed container stop", "pod", k.identity, "err", run.Join(errs...))
 	return true
 }
 
@@ -229,5 +229,5 @@ func (s *killSteps) sandboxes(n int) {
 	if s == nil || s.set == nil || n == 0 {
 		return
 	}
-	s.set(fmt.Sprintf("stopping %d sandbox(es)", n))
+	s.set(fmt.Sprintf("stopping %d sandboxes", n))
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // errGraceOver is the cause when the end of the grace period cancels a preStop handler.
-var errGraceOver = errors.New("the grace period is over")
+var errGraceOver = errors.New("the grace period has expired")
 
 // killContainer stops one container: event, preStop handler, wait for its turn, stop.
 func (m *Manager) killContainer(ctx context.Context, k podKill, c ContainerKill) error {
@@ -48,7 +48,7 @@ func (s *containerStop) run(ctx context.Context) error {
 	join := s.preStop(ctx)
 	defer join()
 	if before := s.k.turns.before(s.kill.Name); len(before) > 0 {
-		s.k.steps.container(s.kill.Name, fmt.Sprintf("waiting for %v to stop, %v at most", before, s.left().Round(time.Second)))
+		s.k.steps.container(s.kill.Name, fmt.Sprintf("waiting at most %[2]v for %[1]v to stop", before, s.left().Round(time.Second)))
 		if err := s.k.turns.wait(ctx, s.kill.Name, s.left()); err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ func (s *containerStop) stop(ctx context.Context) error {
 	defer leave()
 	elapsed := int64(time.Since(s.begin) / time.Second)
 	grace := time.Duration(max(s.grace-elapsed, minGraceSeconds)) * time.Second
-	s.k.steps.container(s.kill.Name, fmt.Sprintf("stopping, %v at most", grace))
+	s.k.steps.container(s.kill.Name, fmt.Sprintf("stopping within %v", grace))
 	err = s.m.cfg.Runtime.StopContainer(ctx, s.kill.ID.ID, grace)
 	if err != nil && !cri.IsNotFound(err) {
 		return fmt.Errorf("stop container %s: %w", s.kill.ID.ID, err)

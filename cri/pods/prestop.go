@@ -131,10 +131,10 @@ func (s *containerStop) preStop(ctx context.Context) (join func()) {
 		return func() {}
 	}
 	if s.m.cfg.Hooks == nil {
-		s.failedPreStop("PreStopHook failed: no lifecycle handlers are run here")
+		s.failedPreStop("PreStopHook failed: this agent runs no lifecycle handlers")
 		return func() {}
 	}
-	s.k.steps.container(s.kill.Name, fmt.Sprintf("preStop handler, %ds at most", s.grace))
+	s.k.steps.container(s.kill.Name, fmt.Sprintf("running the preStop handler for at most %d s", s.grace))
 	bound, cancel := context.WithTimeoutCause(ctx, s.left(), errGraceOver)
 	leave := s.preStopPlace(bound, handler)
 	defer leave()
@@ -144,7 +144,7 @@ func (s *containerStop) preStop(ctx context.Context) (join func()) {
 	}
 	running := s.m.preStops.run(bound, id, s.k.identity.String()+" container "+s.kill.Name, func() error {
 		output, err := s.m.cfg.Hooks.Run(bound, s.pod, s.container, id, handler)
-		s.m.log.Debug("preStop handler", "pod", s.k.identity, "container", s.kill.Name, "output", output, "err", err)
+		s.m.log.Debug("preStop handler returned", "pod", s.k.identity, "container", s.kill.Name, "output", output, "err", err)
 		return err
 	})
 	returned := running.await(bound)
@@ -200,7 +200,7 @@ func (s *containerStop) preStopEnded(ctx, bound context.Context, over bool, err 
 // joinPreStop waits up to stepGrace for a handler whose context is done.
 func (s *containerStop) joinPreStop(handler *preStopRun) {
 	if !run.Wait(handler.ended, stepGrace) {
-		s.m.log.Error("a preStop handler ignores the end of its context", "pod", s.k.identity, "container", s.kill.Name)
+		s.m.log.Error("preStop handler ignores its cancelled context", "pod", s.k.identity, "container", s.kill.Name)
 	}
 }
 

@@ -255,9 +255,9 @@ func TestKillSteps(t *testing.T) {
 		require.NoError(t, result.Err())
 		mu.Lock()
 		defer mu.Unlock()
-		require.Equal(t, "container app: preStop handler, 30s at most; container s1: waiting for [app] to stop, 30s at most", *atPreStop)
-		require.Equal(t, "container app: stopping, 20s at most; container s1: waiting for [app] to stop, 30s at most", *atStop)
-		require.Equal(t, "stopping 1 sandbox(es)", last)
+		require.Equal(t, "container app: running the preStop handler for at most 30 s; container s1: waiting at most 30s for [app] to stop", *atPreStop)
+		require.Equal(t, "container app: stopping within 20s; container s1: waiting at most 30s for [app] to stop", *atStop)
+		require.Equal(t, "stopping 1 sandboxes", last)
 	})
 }
 

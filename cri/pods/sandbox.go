@@ -69,7 +69,7 @@ func (s *podSync) createSandbox(ctx context.Context) (string, error) {
 	}
 	response, err := s.m.cfg.Runtime.PodSandboxStatus(ctx, s.sandbox.id, false)
 	if err == nil && response.GetStatus() == nil {
-		err = errors.New("the runtime answered without a status")
+		err = errors.New("the runtime's reply has no status")
 	}
 	if err != nil {
 		return "FailedPodSandBoxStatus", fmt.Errorf("status of sandbox %s: %w", s.sandbox.id, err)
@@ -103,7 +103,7 @@ func (s *podSync) runtimeHandler(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	if s.m.cfg.RuntimeHandler == nil {
-		return "", fmt.Errorf("spec.runtimeClassName: %q: this agent knows no runtime classes", *class)
+		return "", fmt.Errorf("spec.runtimeClassName: %q: this agent has no runtime classes", *class)
 	}
 	handler, err := s.m.cfg.RuntimeHandler(ctx, s.req.Pod)
 	if err != nil {

@@ -74,7 +74,7 @@ func (s *podSync) start(ctx context.Context, c podContainer) *StartError {
 	s.m.cfg.Event(s.identity.containerRef(s.req.Pod, c.Name), v1.EventTypeNormal, "Started", "Started container "+c.Name)
 	log := filepath.Join(s.sandbox.config.LogDirectory, config.LogPath)
 	if err := s.m.files.LinkLog(s.identity.Pod, c.Name, id, log); err != nil {
-		s.m.log.Warn("cannot link to the log of a container", "pod", s.identity, "container", c.Name, "err", err)
+		s.m.log.Warn("linking to a container log failed", "pod", s.identity, "container", c.Name, "err", err)
 	}
 	return s.postStart(ctx, c, id)
 }

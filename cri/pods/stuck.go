@@ -58,8 +58,8 @@ func (m *Manager) refused(p labels.Pod, name, id string, err error) error {
 	if n < manyRefusals {
 		return err
 	}
-	remedy := fmt.Sprintf("the runtime has refused to remove container %s (%s) %d times in a row: a start of it that was cut off may have left a "+
-		"process \"runc init\" behind, which ps shows below a containerd-shim; kill that shim, or restart the runtime", name, id, n)
+	remedy := fmt.Sprintf("the runtime has refused %[3]d times in a row to remove container %[1]s (%[2]s): an interrupted start may have left a "+
+		"\"runc init\" process under a containerd-shim; find it with ps and kill that shim, or restart the runtime", name, id, n)
 	if n == manyRefusals {
 		m.log.Error(remedy, "pod", p.Namespace+"/"+p.Name, "err", err)
 		m.cfg.Event(podIdentity{Pod: p}.ref(), v1.EventTypeWarning, "FailedRemoveContainer", remedy)

@@ -126,7 +126,7 @@ func (s *podSync) run(ctx context.Context) {
 func (s *podSync) repairLinks() {
 	for _, c := range s.req.Status.Running() {
 		if err := s.m.files.RepairLink(s.identity.Pod, c.Name, c.ID.ID, c.LogPath); err != nil {
-			s.m.log.Warn("cannot link to the log of a container", "pod", s.identity, "container", c.Name, "err", err)
+			s.m.log.Warn("linking to a container log failed", "pod", s.identity, "container", c.Name, "err", err)
 		}
 	}
 }

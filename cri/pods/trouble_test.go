@@ -126,7 +126,7 @@ func TestContainerThatCannotBeRemoved(t *testing.T) {
 	events = nil
 	for try := 1; try <= 9; try++ {
 		text := h.sync(pod).Err().Error()
-		remedy := "the runtime has refused to remove container a (" + id + ") 5 times in a row: "
+		remedy := "the runtime has refused 5 times in a row to remove container a (" + id + "): "
 		if try < 6 { // the 4th does not count
 			require.NotContains(t, text, "in a row", try)
 			require.Empty(t, events)

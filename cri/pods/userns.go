@@ -58,7 +58,7 @@ func NewUserNamespaces(cfg UserNamespacesConfig) (*UserNamespaces, error) {
 	u := &UserNamespaces{podDir: cfg.PodDir, ids: ids, unknown: map[types.UID]bool{}}
 	for _, uid := range cfg.Pods {
 		if _, _, err := u.read(uid); err != nil {
-			cfg.Logger.Error("cannot tell which users a pod has", "podUID", uid, "err", err)
+			cfg.Logger.Error("reading the user namespace of a pod failed", "podUID", uid, "err", err)
 		}
 	}
 	return u, nil
@@ -125,7 +125,7 @@ func (u *UserNamespaces) Of(pod *v1.Pod) (request.UserNamespace, error) {
 func (u *UserNamespaces) allKnown() error {
 	for _, uid := range slices.Sorted(maps.Keys(u.unknown)) {
 		if _, _, err := u.read(uid); u.unknown[uid] {
-			return fmt.Errorf("no users for a new pod while those of pod %s are not known: %w", uid, err)
+			return fmt.Errorf("no user namespaces for new pods until the file of pod %s is readable: %w", uid, err)
 		}
 	}
 	return nil

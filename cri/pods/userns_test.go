@@ -50,7 +50,7 @@ func TestUserNamespaces(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, a, again)
 	_, err = u.Of(pod("c"))
-	require.ErrorContains(t, err, "no free range")
+	require.ErrorContains(t, err, "no free ID range")
 	require.NoFileExists(t, filepath.Join(dir, "c", "userns"))
 
 	require.NoError(t, u.Release("a"))
@@ -85,7 +85,7 @@ func TestUserNamespacesBadFile(t *testing.T) {
 	of := func(uid types.UID) (request.UserNamespace, error) {
 		return u.Of(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}})
 	}
-	for uid, want := range map[string]string{"bad": "invalid user namespace file", "twin2": "another pod's", "folder": "directory"} {
+	for uid, want := range map[string]string{"bad": "invalid user namespace file", "twin2": "belongs to another pod", "folder": "directory"} {
 		_, err := of(types.UID(uid))
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, file(uid))
@@ -102,12 +102,12 @@ func TestUserNamespacesBadFile(t *testing.T) {
 	require.EqualValues(t, 65536, twin.HostID)
 
 	_, err = of("new")
-	require.ErrorContains(t, err, "those of pod bad are not known")
+	require.ErrorContains(t, err, "until the file of pod bad is readable")
 	require.ErrorContains(t, err, file("bad"))
 	require.NoFileExists(t, file("new"))
 	write("bad", at(3*65536)) // repaired
 	_, err = of("new")
-	require.ErrorContains(t, err, "those of pod folder are not known")
+	require.ErrorContains(t, err, "until the file of pod folder is readable")
 	require.NoError(t, u.Stage().Release(t.Context(), "folder")) // removed
 	left, err = u.Stage().Leftovers(t.Context())
 	require.NoError(t, err)

@@ -52,7 +52,7 @@ func (c *collector) Run(ctx context.Context) error {
 
 func (c *collector) collect(ctx context.Context) {
 	if err := c.s.collectGarbage(ctx, nil); err != nil && ctx.Err() == nil {
-		c.s.log.Error("garbage collection", "err", err)
+		c.s.log.Error("garbage collection failed", "err", err)
 	}
 }
 

@@ -320,7 +320,7 @@ func TestWaitForNamesakeEnds(t *testing.T) {
 			return do()
 		})
 		w.run(30*time.Second, after)
-		require.Contains(w.t, w.agent.workers.State("2").Step, "earlier pods of the name: 1")
+		require.Contains(w.t, w.agent.workers.State("2").Step, "the earlier pod with this name: 1")
 		require.Len(w.t, w.Running()["a"], 1)
 		w.set()
 		w.Sleep(10 * time.Second)

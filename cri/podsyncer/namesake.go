@@ -29,11 +29,11 @@ func (s *Syncer) awaitNamesake(ctx context.Context, pod *v1.Pod) error {
 		if !found && s.observer.Complete() {
 			return nil
 		}
-		podworkers.SetStep(ctx, "waiting for the end of earlier pods of the name: "+string(uid))
+		podworkers.SetStep(ctx, "waiting for the end of the earlier pod with this name: "+string(uid))
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("pod %s/%s: wait for the end of earlier pods of the name (%s): %w", pod.Namespace, pod.Name, uid, ctx.Err())
+			return fmt.Errorf("pod %s/%s: wait for the end of the earlier pod with this name (%s): %w", pod.Namespace, pod.Name, uid, ctx.Err())
 		}
 	}
 }

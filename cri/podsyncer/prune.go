@@ -61,9 +61,9 @@ func (p *pruner) pruneDue(ctx context.Context) {
 			p.postpone(ctx, uid, all, other)
 			continue
 		}
-		err := run.Guard("the removal of dead containers", func() error { return p.prune(ctx, uid, all) })
+		err := run.Guard("removing dead containers", func() error { return p.prune(ctx, uid, all) })
 		if err != nil && ctx.Err() == nil {
-			p.s.log.Warn("cannot remove dead containers; the next collection will", "podUID", uid, "err", err)
+			p.s.log.Warn("removing dead containers failed; the next garbage collection retries", "podUID", uid, "err", err)
 		}
 		end()
 	}

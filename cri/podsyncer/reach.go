@@ -36,7 +36,7 @@ func (s *Syncer) RunningContainer(_ context.Context, t kubeletapi.Target) (kubel
 	}
 	i := slices.IndexFunc(seen.Containers, func(c observed.Container) bool { return c.Name == t.Container && c.State == observed.StateRunning })
 	if i < 0 {
-		return none, absent("container %q of pod %q does not run", t.Container, pod.Namespace+"/"+pod.Name)
+		return none, absent("container %q of pod %q is not running", t.Container, pod.Namespace+"/"+pod.Name)
 	}
 	return kubeletapi.Container{ID: seen.Containers[i].ID.ID, TTY: container.TTY}, nil
 }
@@ -52,7 +52,7 @@ func (s *Syncer) RunningSandbox(_ context.Context, t kubeletapi.Target) (string,
 		return "", err
 	}
 	if len(seen.Sandboxes) == 0 || seen.Sandboxes[0].State != observed.SandboxReady {
-		return "", absent("pod %q has no sandbox that runs", pod.Namespace+"/"+pod.Name)
+		return "", absent("pod %q has no running sandbox", pod.Namespace+"/"+pod.Name)
 	}
 	return seen.Sandboxes[0].ID, nil
 }
@@ -73,7 +73,7 @@ func (s *Syncer) Log(ctx context.Context, t kubeletapi.Target, previous bool) (l
 	}
 	answer, err := s.cfg.Pods.Runtime.ContainerStatus(ctx, id, false)
 	if cri.IsNotFound(err) {
-		return logs.Log{}, absent("container %q in pod %q: its instance %s is not there any more", t.Container, t.Pod, id)
+		return logs.Log{}, absent("container %q in pod %q: instance %s was removed", t.Container, t.Pod, id)
 	}
 	return logs.Log{Path: answer.GetStatus().GetLogPath(), ContainerID: id}, err
 }
@@ -102,7 +102,7 @@ func containerOf(pod *v1.Pod, name string) (*v1.Container, error) {
 	if c := podfacts.Container(pod, name); c != nil {
 		return c, nil
 	}
-	return nil, absent("container %q is not one of pod %q", name, pod.Namespace+"/"+pod.Name)
+	return nil, absent("pod %[2]q has no container %[1]q", name, pod.Namespace+"/"+pod.Name)
 }
 
 // known returns the newest status of a pod, or the saved one before the first observation.

@@ -76,7 +76,7 @@ func TestReach(t *testing.T) {
 			requireRefusal(w.t, err, http.StatusNotFound, c.text)
 		}
 		_, err = w.agent.RunningContainer(ctx, at("", "crash"))
-		requireRefusal(w.t, err, http.StatusNotFound, "does not run")
+		requireRefusal(w.t, err, http.StatusNotFound, "is not running")
 		_, err = w.agent.RunningSandbox(ctx, at("2", ""))
 		requireRefusal(w.t, err, http.StatusNotFound, `pod "ns/pod-1"`)
 		require.NoError(w.t, w.runtime.StopPodSandbox(ctx, sandbox))

@@ -14,7 +14,7 @@ import (
 )
 
 // errLeft is returned if an observation after the removal still shows the pod.
-var errLeft = errors.New("something of the pod is still there after its removal")
+var errLeft = errors.New("the runtime still lists the pod after its removal")
 
 // SyncTerminatedPod implements podworkers.PodSyncer: it releases a pod's resources. A pod that
 // ended by itself keeps its containers, for their logs, until its source drops it. If a source

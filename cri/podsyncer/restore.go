@@ -37,7 +37,7 @@ func (s *Syncer) adopt(ctx context.Context, pod *v1.Pod, observed *observed.Pod)
 	if s.cfg.Elsewhere == nil || len(observed.Containers) == 0 || len(pod.Status.ContainerStatuses) > 0 || s.statuses.Get(pod.UID) != nil {
 		return
 	}
-	podworkers.SetStep(ctx, "asking what is known of it elsewhere")
+	podworkers.SetStep(ctx, "fetching the status from Config.Elsewhere")
 	if known := s.cfg.Elsewhere(ctx, pod); known != nil {
 		s.refused(pod, s.statuses.Restore(pod, *known))
 		s.probes.Restore(pod.UID, status.Probed(known))
@@ -81,6 +81,6 @@ func (s *Syncer) forget(uid types.UID) {
 		return
 	}
 	if err := s.records.Forget(uid); err != nil {
-		s.log.Warn("cannot remove what was kept of a pod that is being stopped", "podUID", uid, "err", err)
+		s.log.Warn("removing the saved record of a terminating pod failed", "podUID", uid, "err", err)
 	}
 }

@@ -36,7 +36,7 @@ func (s *Syncer) RunWith(ctx context.Context, parts ...func(context.Context) err
 	stopObserving()
 	err = errors.Join(err, <-observing)
 	if names := s.pods.Overdue(); len(names) > 0 {
-		err = errors.Join(err, fmt.Errorf("podsyncer: preStop handlers that ignore the end of their context: %v", names))
+		err = errors.Join(err, fmt.Errorf("podsyncer: preStop handlers ignore their cancelled context: %v", names))
 	}
 	return err
 }

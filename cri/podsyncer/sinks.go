@@ -38,7 +38,7 @@ type podSinks struct {
 func newPodSinks(s *Syncer) *podSinks {
 	p := &podSinks{wanted: s.wanted, sinks: map[string]PodSink{}, limiter: loglimit.New(time.Minute), woken: run.NewSignal()}
 	p.warn = func(sink string, err error) {
-		s.log.Warn("a sink of statuses cannot be told which pods are gone", "sink", sink, "err", err)
+		s.log.Warn("removing finished pods from a status sink failed", "sink", sink, "err", err)
 	}
 	return p
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // errStillRunning is returned if containers run after the runtime reported their stop.
-var errStillRunning = errors.New("containers still run after the runtime stopped them")
+var errStillRunning = errors.New("containers still run after the runtime reported their stop")
 
 // SyncTerminatingPod implements podworkers.PodSyncer: it stops a pod's containers. It first stops
 // the containers of the last observation, then observes again, and stops further ones.
@@ -63,7 +63,7 @@ func (s *Syncer) tell(ctx context.Context, w podworkers.Work, known *observed.Po
 	}
 	done := make(chan error, 1)
 	go func() {
-		done <- run.Guard("telling of a pod that its source has dropped", func() error {
+		done <- run.Guard("publishing the status of a deleted pod", func() error {
 			s.forget(w.Pod.UID)
 			s.publish(w, known, false)
 			return nil
@@ -93,8 +93,8 @@ func (s *Syncer) SyncTerminatingOrphan(ctx context.Context, p podworkers.Runtime
 	if err != nil {
 		return err
 	}
-	s.log.Info("stopping a pod that no source names", "pod", p.Namespace+"/"+p.Name, "podUID", p.UID)
-	_, err = s.stop(ctx, known, pods.KillRequest{Message: "Stopping a pod that no source names"})
+	s.log.Info("stopping an orphaned pod", "pod", p.Namespace+"/"+p.Name, "podUID", p.UID)
+	_, err = s.stop(ctx, known, pods.KillRequest{Message: "Stopping an orphaned pod"})
 	if err == nil {
 		s.housekeep() // not after a failure: housekeeping would retry at once, forever
 	}

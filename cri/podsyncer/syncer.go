@@ -19,7 +19,7 @@ import (
 // SyncPod implements podworkers.PodSyncer: it brings a pod closer to its spec.
 func (s *Syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, err error) {
 	s.cfg.OnSync(w)
-	podworkers.SetStep(ctx, "waiting for the removal of its predecessor")
+	podworkers.SetStep(ctx, "waiting for the removal of the previous pod with this UID")
 	end, err := s.turns.take(ctx, w.Pod.UID)
 	if err != nil {
 		return false, err
@@ -70,7 +70,7 @@ func (s *Syncer) removePredecessor(ctx context.Context, w podworkers.Work) error
 	if !s.ended.get(w.Pod.UID) {
 		return nil
 	}
-	podworkers.SetStep(ctx, "removing its predecessor")
+	podworkers.SetStep(ctx, "removing the previous pod with this UID")
 	if err := s.stopLate(ctx, w); err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func (t *turns) take(ctx context.Context, uid types.UID) (end func(), err error)
 		select {
 		case <-other:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("pod %s: wait for the removal of what it has left: %w", uid, ctx.Err())
+			return nil, fmt.Errorf("pod %s: wait for the removal of the previous pod with this UID: %w", uid, ctx.Err())
 		}
 	}
 }

@@ -15,7 +15,7 @@ func Compute(in Input) (Actions, error) {
 	case in.Pod == nil || in.Status == nil:
 		return Actions{}, errors.New("actions: Input.Pod and Input.Status are required")
 	case in.Status.UID != "" && in.Status.UID != in.Pod.UID:
-		return Actions{}, fmt.Errorf("actions: Input.Status is of the pod with the UID %q, Input.Pod is %q", in.Status.UID, in.Pod.UID)
+		return Actions{}, fmt.Errorf("actions: Input.Status has the UID %q, Input.Pod has %q", in.Status.UID, in.Pod.UID)
 	}
 	all := in.Status
 	var othersRun bool
@@ -51,7 +51,7 @@ func (d *decision) keepSandbox() {
 	case initialised:
 		d.regular()
 	case before && d.regularDone():
-		d.end("every container has finished")
+		d.end("all containers have exited")
 	}
 	if d.out.KillPod {
 		return

@@ -46,7 +46,7 @@ func ExampleCompute() {
 	// startInit=[1] (init container proxy runs first)
 	// startRegular=[0]
 	// nothing
-	// killPod (no container runs or may run again)
+	// killPod (no container runs or may restart)
 }
 
 // ExampleRestartAllTriggered restarts all containers of a pod because of the exit code of one.

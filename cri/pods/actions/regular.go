@@ -25,7 +25,7 @@ func (d *decision) regular() {
 		}
 	}
 	if kept == 0 && len(d.out.StartRegular) == 0 {
-		d.end("no container runs or may run again")
+		d.end("no container runs or may restart")
 	}
 }
 

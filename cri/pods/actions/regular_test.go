@@ -70,7 +70,7 @@ func TestRegular(t *testing.T) {
 	}
 }
 
-// C15: if no container runs or may run again, the pod is stopped. Kill reasons of single
+// C15: if no container runs or may restart, the pod is stopped. Kill reasons of single
 // containers are kept, and no container starts.
 func TestNothingLeft(t *testing.T) {
 	failed := map[string]probe.Verdict{"a-running": probe.Failure}
@@ -199,8 +199,8 @@ func TestExplanation(t *testing.T) {
 		{with(testPod(always, "s0", "s1", "a"), startupProbe("s0")), list(running("s0")), "init container s0 runs, its startup probe has not succeeded yet"},
 		{with(testPod(always, "s0", "i1", "i2", "a"), startupProbe("s0")), list(running("s0"), exited("i1", 0)), "init container i2 runs first"},
 		{with(testPod(always, "i", "a"), own("i", v1.ContainerRestartPolicyNever, onExit(v1.ContainerRestartRuleActionRestart, 42))), list(unknown("i")), "the exit code of init container i decides whether it restarts"},
-		{testPod(never, "a"), list(exited("a", 3)), "no container runs or may run again"},
-		{testPod(never, "s", "a"), list(exited("a", 3), exited("s", 0)), "every container has finished"},
+		{testPod(never, "a"), list(exited("a", 3)), "no container runs or may restart"},
+		{testPod(never, "s", "a"), list(exited("a", 3), exited("s", 0)), "all containers have exited"},
 		{with(testPod(always, "a"), deleted), list(running("a")), "the pod is being deleted"},
 		{testPod(always, "a"), list(running("a")), ""},
 		{testPod(always, "a"), list(exited("a", 0)), ""},

@@ -22,7 +22,7 @@ func (d *decision) replaceSandbox() {
 	candidates := d.candidates()
 	if len(candidates) == 0 {
 		d.out.KillPod = !d.awaitExitCodes()
-		d.explain("the sandbox has ended and no container may run again")
+		d.explain("the sandbox has stopped and no container may restart")
 		return
 	}
 	d.out.CreateSandbox = true

@@ -176,7 +176,7 @@ func TestComputeChecks(t *testing.T) {
 	other := observedPod(ready(), running("b"))
 	other.UID = "0ther"
 	_, err := Compute(Input{Pod: testPod(always, "a"), Status: other})
-	require.EqualError(t, err, `actions: Input.Status is of the pod with the UID "0ther", Input.Pod is "0d1e"`)
+	require.EqualError(t, err, `actions: Input.Status has the UID "0ther", Input.Pod has "0d1e"`)
 }
 
 var all42 = onExit(v1.ContainerRestartRuleActionRestartAllContainers, 42)

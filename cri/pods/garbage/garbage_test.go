@@ -161,7 +161,7 @@ func TestRemovePod(t *testing.T) {
 		"may run":          {"1", of(observed.StateUnknown), nil, []string{"remove b"}, ErrRunning, "container a"},
 		"container stays":  {"1", of(observed.StateExited), map[string]error{"a": stuck}, containers, stuck, "remove pod ns/pod"},
 		"sandbox stays":    {"1", of(observed.StateExited), map[string]error{"s1": stuck}, slices.Concat(containers, sandboxes), stuck, "remove pod ns/pod"},
-		"of another pod":   {"2", of(observed.StateExited), nil, nil, nil, "the status is of another pod"},
+		"of another pod":   {"2", of(observed.StateExited), nil, nil, nil, "the Status has UID"},
 		"without a status": {"1", nil, nil, nil, nil, "the Status is required"},
 		"of nobody":        {"", &observed.Pod{}, nil, nil, nil, "Status.UID is required"},
 	} {

@@ -63,7 +63,7 @@ func (c *Collector) RemovePod(ctx context.Context, uid types.UID, status *observ
 		return fmt.Errorf("garbage: remove pod %s: %w", uid, err)
 	}
 	if status.UID != uid {
-		return fmt.Errorf("garbage: remove pod %s: the status is of another pod: its UID is %q", uid, status.UID)
+		return fmt.Errorf("garbage: remove pod %s: the Status has UID %q", uid, status.UID)
 	}
 	p := podOf(status)
 	errs := run.Each(len(status.Containers), func(i int) error {

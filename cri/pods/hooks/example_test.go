@@ -42,7 +42,7 @@ func ExampleRunner_Run() {
 	fmt.Println(err)
 	// Output:
 	// app closed its connections <nil>
-	// tcpSocket handler of container app: unsupported lifecycle handler: tcpSocket is part of the API, but never ran anywhere
+	// tcpSocket handler of container app: unsupported lifecycle handler: the API accepts tcpSocket, but it is not implemented
 }
 
 // runContainer runs a container without a kubelet.

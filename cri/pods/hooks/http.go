@@ -106,7 +106,7 @@ func (r *Runner) request(ctx context.Context, pod *v1.Pod, container *v1.Contain
 // podIP returns the current address of a pod.
 func (r *Runner) podIP(ctx context.Context, pod *v1.Pod) (string, error) {
 	if r.cfg.PodIPs == nil {
-		return "", errors.New("it names no host, and Config.PodIPs is not set")
+		return "", errors.New("httpGet.host is empty and Config.PodIPs is not set")
 	}
 	ips, err := r.cfg.PodIPs(ctx, pod)
 	switch {

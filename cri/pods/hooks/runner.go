@@ -94,7 +94,7 @@ func (r *Runner) Run(ctx context.Context, pod *v1.Pod, container *v1.Container, 
 func (r *Runner) run(ctx context.Context, pod *v1.Pod, container *v1.Container, id string, handler *v1.LifecycleHandler) (kind, output string, err error) {
 	switch {
 	case handler == nil:
-		return "lifecycle", "", fmt.Errorf("%w: there is none", ErrUnsupported)
+		return "lifecycle", "", fmt.Errorf("%w: nil handler", ErrUnsupported)
 	case ctx.Err() != nil:
 		return "lifecycle", "", ctx.Err()
 	case handler.Exec != nil:
@@ -106,9 +106,9 @@ func (r *Runner) run(ctx context.Context, pod *v1.Pod, container *v1.Container, 
 	case handler.Sleep != nil:
 		return "sleep", "", r.sleep(ctx, handler.Sleep)
 	case handler.TCPSocket != nil:
-		return "tcpSocket", "", fmt.Errorf("%w: tcpSocket is part of the API, but never ran anywhere", ErrUnsupported)
+		return "tcpSocket", "", fmt.Errorf("%w: the API accepts tcpSocket, but it is not implemented", ErrUnsupported)
 	default:
-		return "lifecycle", "", fmt.Errorf("%w: none of exec, httpGet and sleep is set", ErrUnsupported)
+		return "lifecycle", "", fmt.Errorf("%w: exec, httpGet or sleep is required", ErrUnsupported)
 	}
 }
 
@@ -135,7 +135,7 @@ func (r *Runner) sleep(ctx context.Context, action *v1.SleepAction) error {
 	const longest = int64(1<<63-1) / int64(time.Second)
 	if !run.Sleep(ctx, time.Duration(min(action.Seconds, longest))*time.Second) {
 		r.cfg.Metrics.OnSleepTerminatedEarly()
-		return fmt.Errorf("ended before its %d s were over: %w", action.Seconds, ctx.Err())
+		return fmt.Errorf("interrupted before %d s had passed: %w", action.Seconds, ctx.Err())
 	}
 	return nil
 }

@@ -135,9 +135,9 @@ func TestSleep(t *testing.T) {
 func TestRefused(t *testing.T) {
 	r := newRunner(t, Config{})
 	for want, handler := range map[string]*v1.LifecycleHandler{
-		"there is none":                                   nil,
-		"none of exec, httpGet and sleep is set":          {},
-		"tcpSocket is part of the API, but never ran":     {TCPSocket: &v1.TCPSocketAction{}},
+		"nil handler":                                     nil,
+		"exec, httpGet or sleep is required":              {},
+		"the API accepts tcpSocket, but":                  {TCPSocket: &v1.TCPSocketAction{}},
 		"sleep.seconds is negative: -1":                   {Sleep: &v1.SleepAction{Seconds: -1}},
 		"tcpSocket handler of container app: unsupported": {TCPSocket: &v1.TCPSocketAction{}},
 	} {

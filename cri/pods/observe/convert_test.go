@@ -130,7 +130,7 @@ func TestListContainers(t *testing.T) {
 		"fits":                   {crowded{}, nil, "", false},
 		"cannot be listed":       {crowded{whole: away}, nil, "away", false},
 		"too much":               {crowded{whole: cri.ErrReplyTooLarge}, []string{"in a", "in b"}, "", true},
-		"which sandboxes":        {crowded{whole: cri.ErrReplyTooLarge, sandboxes: away}, nil, "sandbox by sandbox: away", true},
+		"which sandboxes":        {crowded{whole: cri.ErrReplyTooLarge, sandboxes: away}, nil, "list sandboxes: away", true},
 		"one cannot be listed":   {crowded{whole: cri.ErrReplyTooLarge, fails: map[string]error{"a": away}}, nil, "sandbox a: away", true},
 		"the last one can not":   {crowded{whole: cri.ErrReplyTooLarge, fails: map[string]error{"b": away}}, nil, "sandbox b: away", true},
 		"one is too large again": {crowded{whole: cri.ErrReplyTooLarge, fails: map[string]error{"b": cri.ErrReplyTooLarge}}, nil, "sandbox b: ", true},

@@ -166,7 +166,7 @@ func (o *Observer) inspectSandbox(ctx context.Context, listed *runtimeapi.PodSan
 		return nil, nil
 	}
 	if err == nil && response.GetStatus() == nil {
-		err = errors.New("the runtime answered without a status")
+		err = errors.New("the runtime's reply has no status")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("status of sandbox %s: %w", listed.Id, err)
@@ -182,7 +182,7 @@ func (o *Observer) inspectContainer(ctx context.Context, listed *runtimeapi.Cont
 		return nil, nil
 	}
 	if err == nil && response.GetStatus() == nil {
-		err = errors.New("the runtime answered without a status")
+		err = errors.New("the runtime's reply has no status")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("status of container %s (%s): %w", listed.Labels[labels.ContainerName], listed.Id, err)
@@ -233,10 +233,10 @@ func ListContainers(ctx context.Context, runtime Runtime, log *slog.Logger) ([]*
 	if !errors.Is(err, cri.ErrReplyTooLarge) {
 		return all, err
 	}
-	log.Warn("more containers than fit into one list; listing them sandbox by sandbox", "err", err)
+	log.Warn("the list of containers exceeds one reply; listing them per sandbox", "err", err)
 	sandboxes, err := runtime.ListPodSandbox(ctx, nil)
 	if err != nil {
-		return nil, fmt.Errorf("sandbox by sandbox: %w", err)
+		return nil, fmt.Errorf("list sandboxes: %w", err)
 	}
 	for _, sb := range sandboxes {
 		some, err := runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{PodSandboxId: sb.Id})

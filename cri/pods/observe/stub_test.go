@@ -181,7 +181,7 @@ func TestAnswerWithoutAStatus(t *testing.T) {
 	for _, only := range []string{"sandbox", "container"} {
 		_, err := o.PodStatus(t.Context(), "1")
 		require.ErrorContains(t, err, "status of "+only)
-		require.ErrorContains(t, err, "the runtime answered without a status")
+		require.ErrorContains(t, err, "the runtime's reply has no status")
 		s.sandboxes = nil
 	}
 }

@@ -68,7 +68,7 @@ func TestMultiplying(t *testing.T) {
 		container v1.Container
 		fails     string
 	}{
-		"value":          {set(doubled("E", kilo, 10, 11), nil), "spec.containers[1].env[3].value: expands to more than the 131070 bytes"},
+		"value":          {set(doubled("E", kilo, 10, 11), nil), "spec.containers[1].env[3].value: expands to more than 131070 bytes"},
 		"long value":     {set([]v1.EnvVar{{Name: "E", Value: most[:len(most)-1]}}, nil), "spec.containers[1].env[0].value: expands"},
 		"as long as can": {set([]v1.EnvVar{{Name: "E", Value: most[:len(most)-2]}}, nil), ""},
 		"all values":     {set(append(doubled("E", kilo, 10, 2), doubled("F", strings.Repeat("$(E2)", 1), 1, 20)...), nil), "spec.containers[1].env[22].value: the container's variables"},
@@ -77,7 +77,7 @@ func TestMultiplying(t *testing.T) {
 		"command":        {set(doubled("E", kilo, 10, 1), func(c *v1.Container) { c.Command = many() }), "spec.containers[1].command[17]: the container's"},
 		"sub path": {set(doubled("E", kilo, 1, 1), func(c *v1.Container) {
 			c.VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", SubPathExpr: strings.Repeat("$(E1)", 5)}}
-		}), "volumeMounts[0]: subPathExpr: expands to more than the 4095 bytes"},
+		}), "volumeMounts[0]: subPathExpr: expands to more than 4095 bytes"},
 		"prefix": {set(nil, func(c *v1.Container) {
 			c.EnvFrom = []v1.EnvFromSource{{Prefix: most + "x", ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("conf")}}}
 		}), "envFrom[0]: prefix: expands"},

@@ -156,7 +156,7 @@ func (b *Builder) devices(ctx context.Context, in Instance) (Devices, error) {
 			return Devices{}, err
 		}
 	} else if name := wantsDevices(in.Container); name != "" {
-		return Devices{}, fmt.Errorf("%s.resources: this agent has nothing that gives out %q", fieldOf(in), name)
+		return Devices{}, fmt.Errorf("%s.resources: this agent does not allocate %q", fieldOf(in), name)
 	}
 	block, err := b.blockDevices(ctx, in)
 	out.Devices = append(slices.Clone(out.Devices), block...)

@@ -50,7 +50,7 @@ func TestLargeAnnotation(t *testing.T) {
 	require.Equal(t, large, sandbox.Annotations["large"])
 	pod.Spec.Containers[0].Env = []v1.EnvVar{from(v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.annotations['large']"}})}
 	_, err = h.envOf(pod, &pod.Spec.Containers[0])
-	require.ErrorContains(t, err, "spec.containers[0].env[0].valueFrom: expands to more than the 131070 bytes")
+	require.ErrorContains(t, err, "spec.containers[0].env[0].valueFrom: expands to more than 131070 bytes")
 	pod.Annotations["large"] = large[:131069]
 	env, err := h.envOf(pod, &pod.Spec.Containers[0])
 	require.NoError(t, err)

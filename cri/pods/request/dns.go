@@ -222,7 +222,7 @@ func (d DNS) CheckHostResolver() error {
 	path := cmp.Or(d.HostResolver, defaultResolver)
 	content, err := readFile(os.Open, path, maxNodeFile)
 	if err != nil {
-		return fmt.Errorf("the node's resolver cannot be read: %w", err)
+		return fmt.Errorf("read the node's resolver configuration: %w", err)
 	}
 	return d.checkLimits(path, content)
 }
@@ -242,9 +242,9 @@ func (d DNS) checkLimits(path string, content []byte) error {
 	refuse(servers > maxServers, "%d name servers: pods get the first %d", servers, maxServers)
 	refuse(searches > domains, "%d search domains: pods get the first %d", searches, domains)
 	for _, domain := range host.Searches {
-		refuse(len(domain) > maxSearchLength, "a search domain of %d characters: pods get none of more than %d", len(domain), maxSearchLength)
+		refuse(len(domain) > maxSearchLength, "a search domain of %d characters: pods get none longer than %d", len(domain), maxSearchLength)
 	}
 	length := len(strings.Join(host.Searches, " "))
-	refuse(length > maxSearchesLength, "search domains of %d characters together: pods get the first %d", length, maxSearchesLength)
+	refuse(length > maxSearchesLength, "search domains of %d characters in total: pods get the first %d", length, maxSearchesLength)
 	return errors.Join(errs...)
 }

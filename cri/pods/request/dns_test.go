@@ -163,10 +163,10 @@ func TestCheckHostResolver(t *testing.T) {
 		"domains":              {content: domains(33), want: []string{"33 search domains: pods get the first 32"}},
 		"a cluster's":          {content: domains(30), domain: "cluster.local", want: []string{"30 search domains: pods get the first 29"}},
 		"with a cluster's":     {content: domains(29), domain: "cluster.local"},
-		"long":                 {content: "search " + long, want: []string{"a search domain of 256 characters: pods get none of more than 255"}},
+		"long":                 {content: "search " + long, want: []string{"a search domain of 256 characters: pods get none longer than 255"}},
 		"longest":              {content: "search " + long[1:]},
 		"together at most":     {content: "search" + strings.Repeat(" "+long[:254], 8) + " " + long[:8]},
-		"all together":         {content: "search" + strings.Repeat(" "+long[:250], 9), want: []string{"search domains of 2258 characters together: pods get the first 2048"}},
+		"all together":         {content: "search" + strings.Repeat(" "+long[:250], 9), want: []string{"search domains of 2258 characters in total: pods get the first 2048"}},
 		"several":              {content: strings.Repeat("nameserver 10.0.0.1\n", 5) + domains(40), want: []string{"5 name servers", "40 search domains"}},
 		"the last line counts": {content: domains(40) + domains(1)},
 	} {

@@ -47,8 +47,8 @@ func (e *environment) set(name, value string) error {
 }
 
 var (
-	errLongVariable     = fmt.Errorf("expands to more than the %d bytes that a variable may have with its name", podfacts.MaxExecString-1)
-	errLongArgument     = fmt.Errorf("expands to more than the %d bytes that an argument may have", podfacts.MaxExecString)
+	errLongVariable     = fmt.Errorf("expands to more than %d bytes, including the name", podfacts.MaxExecString-1)
+	errLongArgument     = fmt.Errorf("expands to more than %d bytes, the limit of an argument", podfacts.MaxExecString)
 	errLargeEnvironment = fmt.Errorf("the container's variables, command and arguments expand to more than %d bytes", podfacts.MaxExecTotal)
 )
 
@@ -154,10 +154,10 @@ func (b *Builder) makeEnv(ctx context.Context, in Instance, devices []v1.EnvVar)
 }
 
 var (
-	errBadName  = errors.New("not a valid name of an environment variable")
-	errNUL      = errors.New("the value has a NUL byte")
-	errNoValue  = errors.New("valueFrom names no source")
-	errNoSource = errors.New("it names no source")
+	errBadName  = errors.New("not a valid environment variable name")
+	errNUL      = errors.New("value has a NUL byte")
+	errNoValue  = errors.New("valueFrom has no source")
+	errNoSource = errors.New("no source is set")
 )
 
 // goodEnvName reports whether a variable can have this name: printable ASCII without "=".

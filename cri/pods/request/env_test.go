@@ -67,12 +67,12 @@ func TestEnvMissing(t *testing.T) {
 		"key of a secret":               {v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: local("pass"), Key: "no"}})}}, "env X: couldn't find key no in Secret shop/pass"},
 		"optional key of a secret":      {v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: local("pass"), Key: "no", Optional: yes}})}}, ""},
 		"secret of a key":               {v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: local("none"), Key: "no"}})}}, `env X: secret "none" not found`},
-		"no source":                     {v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{})}}, "env X: valueFrom names no source"},
-		"no source of all":              {v1.Container{EnvFrom: []v1.EnvFromSource{{Prefix: "A_"}}}, "envFrom[0]: it names no source"},
-		"bad name":                      {v1.Container{Env: []v1.EnvVar{{Name: "a=b", Value: "x"}}}, "env a=b: not a valid name"},
-		"no name":                       {v1.Container{Env: []v1.EnvVar{{Value: "x"}}}, "not a valid name of an environment variable"},
-		"NUL":                           {v1.Container{Env: []v1.EnvVar{{Name: "a", Value: "x\x00y"}}}, "env a: the value has a NUL byte"},
-		"NUL first":                     {v1.Container{Env: []v1.EnvVar{{Name: "a", Value: "\x00y"}}}, "env a: the value has a NUL byte"},
+		"no source":                     {v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{})}}, "env X: valueFrom has no source"},
+		"no source of all":              {v1.Container{EnvFrom: []v1.EnvFromSource{{Prefix: "A_"}}}, "envFrom[0]: no source is set"},
+		"bad name":                      {v1.Container{Env: []v1.EnvVar{{Name: "a=b", Value: "x"}}}, "env a=b: not a valid environment variable name"},
+		"no name":                       {v1.Container{Env: []v1.EnvVar{{Value: "x"}}}, "not a valid environment variable name"},
+		"NUL":                           {v1.Container{Env: []v1.EnvVar{{Name: "a", Value: "x\x00y"}}}, "env a: value has a NUL byte"},
+		"NUL first":                     {v1.Container{Env: []v1.EnvVar{{Name: "a", Value: "\x00y"}}}, "env a: value has a NUL byte"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, _ := withObjects(t)

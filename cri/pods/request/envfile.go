@@ -82,7 +82,7 @@ func (p *envFile) quoted(text string) (string, error) {
 		}
 		value.WriteByte('\n')
 		if !p.next() {
-			return "", fmt.Errorf("the single quote of line %d is not closed", start)
+			return "", fmt.Errorf("unclosed single quote at line %d", start)
 		}
 		text = p.line
 	}

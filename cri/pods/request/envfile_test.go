@@ -97,7 +97,7 @@ func TestParseEnvFile(t *testing.T) {
 	}
 	for file, want := range map[string]string{
 		"A": "line 1: missing '='", "='x'": "line 1: empty variable name", "\nA ='x'": "line 2: whitespace before '='",
-		"A=x": "line 1: value must be enclosed", "A='x'y": "line 1: unexpected content", "A='x\ny\n": "line 2: the single quote of line 1 is not closed",
+		"A=x": "line 1: value must be enclosed", "A='x'y": "line 1: unexpected content", "A='x\ny\n": "line 2: unclosed single quote at line 1",
 		"A='1'\nK='2'\nbad": "",
 	} {
 		got, err := parseEnvFile(file, "K")

@@ -133,7 +133,7 @@ func (m *mountBuild) imageMount(out *runtimeapi.Mount, name, subPath string) err
 		Annotations:        m.in.Pod.Annotations,
 	}
 	if m.images++; m.images*annotationsSize(m.in.Pod) > maxImageAnnotations {
-		return fmt.Errorf("volume %q: the pod's annotations, which go with each image, are more than %d bytes with this one", name, maxImageAnnotations)
+		return fmt.Errorf("volume %q: the pod's annotations, sent with each image volume, exceed %d bytes in total", name, maxImageAnnotations)
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (m *mountBuild) subPath(from *v1.VolumeMount) (string, error) {
 			return value, true
 		})
 		if !ok {
-			return "", fmt.Errorf("subPathExpr: expands to more than the %d bytes that a path may have", maxPath)
+			return "", fmt.Errorf("subPathExpr: expands to more than %d bytes, the limit of a path", maxPath)
 		}
 		if len(missing) > 0 {
 			slices.Sort(missing)
@@ -262,7 +262,7 @@ func (b *Builder) blockDevices(ctx context.Context, in Instance) ([]*runtimeapi.
 			return nil, at(field, err)
 		}
 		if volume.Device == "" {
-			return nil, fmt.Errorf("%s: volume %q is no block device", field, d.Name)
+			return nil, fmt.Errorf("%s: volume %q is not a block device", field, d.Name)
 		}
 		permissions := "mrw"
 		if volume.ReadOnly {

@@ -239,7 +239,7 @@ func TestBlockDevices(t *testing.T) {
 		{HostPath: "/dev/disk/ro", ContainerPath: "/dev/b", Permissions: "r"},
 	}, got)
 	for text, device := range map[string]v1.VolumeDevice{
-		"not an absolute path": {Name: "rw", DevicePath: "dev"}, "no block device": {Name: "files", DevicePath: "/d"}, `cannot find volume "none"`: {Name: "none", DevicePath: "/d"},
+		"not an absolute path": {Name: "rw", DevicePath: "dev"}, "not a block device": {Name: "files", DevicePath: "/d"}, `cannot find volume "none"`: {Name: "none", DevicePath: "/d"},
 	} {
 		_, err := get(device)
 		require.ErrorContains(t, err, "volumeDevices[0]")

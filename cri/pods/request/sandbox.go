@@ -171,7 +171,7 @@ func cutHostname(name string) (string, error) {
 	}
 	cut := strings.TrimRight(name[:maxHostname], "-.")
 	if cut == "" {
-		return "", fmt.Errorf("%q makes no hostname", name)
+		return "", fmt.Errorf("%q gives no valid hostname", name)
 	}
 	return cut, nil
 }

@@ -49,9 +49,9 @@ func TestNoHostname(t *testing.T) {
 	pod := testPod()
 	pod.Name = strings.Repeat("-", 64)
 	_, err := h.builder().Sandbox(pod, 0)
-	require.ErrorContains(t, err, "makes no hostname")
+	require.ErrorContains(t, err, "gives no valid hostname")
 	_, err = h.builder().Hosts(pod, nil)
-	require.ErrorContains(t, err, "makes no hostname")
+	require.ErrorContains(t, err, "gives no valid hostname")
 	failed := errors.New("no such file")
 	h.cfg.readFile = func(string) ([]byte, error) { return nil, failed }
 	pod.Spec.HostNetwork = true

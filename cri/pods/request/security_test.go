@@ -216,9 +216,9 @@ func TestAllowedSysctls(t *testing.T) {
 	for _, err := range CheckSysctls([]string{"kernel.*", "vm.swappiness", "*", "", "net.**", "kernel.msg*max", "Net.x"}) {
 		got = append(got, err.Error())
 	}
-	const noName = " is no name of a sysctl, nor the begin of one with a * behind it"
+	const noName = " is not a sysctl name, or a prefix with a trailing *"
 	require.Equal(t, []string{
-		"[0]: kernel.* is not known to count for a pod alone", "[1]: vm.swappiness is not known to count for a pod alone",
+		"[0]: kernel.* is not a namespaced sysctl", "[1]: vm.swappiness is not a namespaced sysctl",
 		`[2]: "*"` + noName, `[3]: ""` + noName, `[4]: "net.**"` + noName, `[5]: "kernel.msg*max"` + noName, `[6]: "Net.x"` + noName,
 	}, got)
 }

@@ -87,9 +87,9 @@ func CheckSysctls(allowed []string) []error {
 		begin := strings.TrimSuffix(dotted(pattern), "*")
 		switch {
 		case begin == "" || strings.ContainsFunc(begin, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789-_./", r) }):
-			errs = append(errs, fmt.Errorf("[%d]: %q is no name of a sysctl, nor the begin of one with a * behind it", i, pattern))
+			errs = append(errs, fmt.Errorf("[%d]: %q is not a sysctl name, or a prefix with a trailing *", i, pattern))
 		case !slices.ContainsFunc(ownSysctls, func(own string) bool { return strings.HasPrefix(begin, own) }):
-			errs = append(errs, fmt.Errorf("[%d]: %s is not known to count for a pod alone", i, pattern))
+			errs = append(errs, fmt.Errorf("[%d]: %s is not a namespaced sysctl", i, pattern))
 		}
 	}
 	return errs

@@ -61,13 +61,13 @@ func DecodeUserNamespace(content []byte) (UserNamespace, error) {
 	}
 	switch {
 	case len(f.UIDs) != 1 || len(f.GIDs) != 1:
-		return UserNamespace{}, errors.New("invalid user namespace file: there must be one mapping of users and one of groups")
+		return UserNamespace{}, errors.New("invalid user namespace file: want one user mapping and one group mapping")
 	case f.UIDs[0] != f.GIDs[0]:
-		return UserNamespace{}, errors.New("invalid user namespace file: users and groups are mapped differently")
+		return UserNamespace{}, errors.New("invalid user namespace file: user and group mappings differ")
 	case f.UIDs[0].ContainerID != 0:
 		return UserNamespace{}, errors.New("invalid user namespace file: ID 0 is not mapped")
 	case f.UIDs[0].Length == 0 || f.UIDs[0].HostID == 0:
-		return UserNamespace{}, errors.New("invalid user namespace file: empty, or root is root of the node")
+		return UserNamespace{}, errors.New("invalid user namespace file: the range is empty or maps root to the node's root")
 	}
 	return UserNamespace{HostID: f.UIDs[0].HostID, Length: f.UIDs[0].Length}, nil
 }
@@ -120,7 +120,7 @@ func NewIDs(r IDRange) (*IDs, error) {
 	case length%uint64(r.PerPod) != 0:
 		return nil, fmt.Errorf("request: IDRange.Length: %d is not a multiple of %d", length, r.PerPod)
 	case uint64(r.First)+length > 1<<32:
-		return nil, fmt.Errorf("request: IDRange.Length: %d IDs from %d on go beyond 2^32", length, r.First)
+		return nil, fmt.Errorf("request: IDRange.Length: %d IDs from %d exceed 2^32", length, r.First)
 	case length/uint64(r.PerPod) < uint64(max(r.MaxPods, 1)):
 		return nil, fmt.Errorf("request: IDRange: %d IDs are not enough for %d pods", length, max(r.MaxPods, 1))
 	}
@@ -144,7 +144,7 @@ func (d *IDs) Allocate(uid types.UID) (UserNamespace, error) {
 			return d.at(i), nil
 		}
 	}
-	return UserNamespace{}, errors.New("no free range of IDs is left")
+	return UserNamespace{}, errors.New("no free ID range")
 }
 
 // Record records the range of an existing pod. It returns an error if that is not one of these
@@ -155,7 +155,7 @@ func (d *IDs) Record(uid types.UID, u UserNamespace) error {
 	defer d.mu.Unlock()
 	if u.Length != d.perPod || u.HostID%d.perPod != 0 {
 		d.block(u)
-		return fmt.Errorf("%d IDs from %d on are not a range of %d", u.Length, u.HostID, d.perPod)
+		return fmt.Errorf("the range of %d IDs from %d is not a range of %d IDs", u.Length, u.HostID, d.perPod)
 	}
 	i := (int64(u.HostID) - int64(d.first)) / int64(d.perPod)
 	if u.HostID < d.first || i >= int64(len(d.used)) {
@@ -164,9 +164,9 @@ func (d *IDs) Record(uid types.UID, u UserNamespace) error {
 	have, ok := d.pods[uid]
 	switch {
 	case ok && have != int(i):
-		return fmt.Errorf("the pod has another range already, from %d on", d.at(have).HostID)
+		return fmt.Errorf("the pod already has the range from %d", d.at(have).HostID)
 	case !ok && d.used[i]:
-		return fmt.Errorf("the range from %d on is another pod's", u.HostID)
+		return fmt.Errorf("the range from %d belongs to another pod", u.HostID)
 	}
 	d.used[i], d.pods[uid] = true, int(i)
 	return nil
@@ -212,7 +212,7 @@ func (d *IDs) at(i int) UserNamespace {
 func ParseSubIDs(output string) (first, length uint32, err error) {
 	words := strings.Fields(output)
 	if len(words) != 4 || strings.Contains(strings.TrimRight(output, "\n"), "\n") {
-		return 0, 0, fmt.Errorf("getsubids: not one range: %q", output)
+		return 0, 0, fmt.Errorf("getsubids: want one range: %q", output)
 	}
 	var numbers [2]uint64
 	for i := range numbers {

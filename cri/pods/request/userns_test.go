@@ -57,7 +57,7 @@ func TestNewIDs(t *testing.T) {
 	last := UserNamespace{HostID: 65535 * 65536, Length: 65536}
 	require.NoError(t, d.Record("z", last))
 	for field, r := range map[string]IDRange{
-		"PerPod": {PerPod: 1000}, "First": {First: 65537}, "Length": {Length: 65537}, "beyond": {First: 1 << 31, Length: 1<<31 + 65536},
+		"PerPod": {PerPod: 1000}, "First": {First: 65537}, "Length": {Length: 65537}, "exceed 2^32": {First: 1 << 31, Length: 1<<31 + 65536},
 		"not enough": {Length: 2 * 65536, MaxPods: 3}, "0 IDs are not enough for 1 pods": {PerPod: 3 * 65536, First: 65535 * 65536},
 	} {
 		_, err := NewIDs(r)
@@ -78,8 +78,8 @@ func TestIDs(t *testing.T) {
 	at := func(i uint32) UserNamespace { return UserNamespace{HostID: 1<<20 + i*65536, Length: 65536} }
 	require.NoError(t, d.Record("old", at(1)))
 	require.NoError(t, d.Record("old", at(1)), "twice the same")
-	require.ErrorContains(t, d.Record("other", at(1)), "another pod's")
-	require.ErrorContains(t, d.Record("old", at(2)), "another range already")
+	require.ErrorContains(t, d.Record("other", at(1)), "belongs to another pod")
+	require.ErrorContains(t, d.Record("old", at(2)), "already has the range")
 	require.ErrorContains(t, d.Record("x", at(3)), "out of range")
 	require.ErrorContains(t, d.Record("x", UserNamespace{HostID: 65536, Length: 65536}), "out of range")
 	get := func(uid types.UID) UserNamespace {
@@ -96,7 +96,7 @@ func TestIDs(t *testing.T) {
 	require.Equal(t, at(0), get("c"))
 	require.ElementsMatch(t, []types.UID{"old", "b", "c"}, d.Pods())
 	_, err = d.Allocate("d")
-	require.ErrorContains(t, err, "no free range")
+	require.ErrorContains(t, err, "no free ID range")
 	d.Release("old")
 	require.Equal(t, at(1), get("d"))
 }
@@ -106,12 +106,12 @@ func TestIDsOfAnotherSize(t *testing.T) {
 	d, err := NewIDs(IDRange{PerPod: 2 * 65536, Length: 8 * 65536})
 	require.NoError(t, err)
 	for uid, u := range map[types.UID]UserNamespace{
-		"below":  {HostID: 65536, Length: 65536},
-		"second": {HostID: 5 * 65536, Length: 65536},
-		"across": {HostID: 7 * 65536, Length: 2 * 65536},
-		"out":    {HostID: 9 * 65536, Length: 2 * 65536},
-		"beyond": {HostID: 20 * 65536, Length: 65536},
-		"empty":  {HostID: 2 * 65536},
+		"below":       {HostID: 65536, Length: 65536},
+		"second":      {HostID: 5 * 65536, Length: 65536},
+		"across":      {HostID: 7 * 65536, Length: 2 * 65536},
+		"out":         {HostID: 9 * 65536, Length: 2 * 65536},
+		"exceed 2^32": {HostID: 20 * 65536, Length: 65536},
+		"empty":       {HostID: 2 * 65536},
 	} {
 		require.ErrorContains(t, d.Record(uid, u), "not a range of 131072", uid)
 	}
@@ -120,7 +120,7 @@ func TestIDsOfAnotherSize(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, UserNamespace{HostID: 2 * 65536, Length: 2 * 65536}, got)
 	_, err = d.Allocate("next")
-	require.ErrorContains(t, err, "no free range")
+	require.ErrorContains(t, err, "no free ID range")
 
 	d, err = NewIDs(IDRange{PerPod: 2 * 65536, Length: 8 * 65536})
 	require.NoError(t, err)

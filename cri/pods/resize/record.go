@@ -29,7 +29,7 @@ func Load(store Store, uid types.UID) (*Record, error) {
 	}
 	var err error
 	if r.actuated, err = store.Load(uid); err != nil {
-		return nil, fmt.Errorf("resources told before: %w", err)
+		return nil, fmt.Errorf("load actuated resources: %w", err)
 	}
 	return r, nil
 }

@@ -76,7 +76,7 @@ func (z *Resizer) Resize(ctx context.Context, req Request) error {
 	case req.Pod == nil || req.Status == nil || req.Actions == nil || req.Record == nil:
 		return errors.New("resize: Request.Pod, Status, Actions and Record are required")
 	case req.Pod.UID == "" || req.Pod.UID != req.Status.UID:
-		return fmt.Errorf("resize: Request.Status is of another pod: its UID is %q, not %q", req.Status.UID, req.Pod.UID)
+		return fmt.Errorf("resize: Request.Pod.UID %q and Request.Status.UID %q differ or are empty", req.Pod.UID, req.Status.UID)
 	}
 	r := &resizing{cfg: z.cfg, req: req, now: actuatedPod(req.Pod, req.Status, req.Record.actuated)}
 	r.want = wantedPod(req.Pod, r.now)
@@ -221,7 +221,7 @@ func (r *resizing) checkMemory(ctx context.Context) error {
 			return fmt.Errorf("container %s: %w: usage is unknown: %w", u.Name, ErrMemoryInUse, err)
 		}
 		if usage >= u.Want.MemoryLimit {
-			return fmt.Errorf("container %s: %w: it uses %d bytes, the new limit is %d", u.Name, ErrMemoryInUse, usage, u.Want.MemoryLimit)
+			return fmt.Errorf("container %s: %w: usage %d bytes, new limit %d bytes", u.Name, ErrMemoryInUse, usage, u.Want.MemoryLimit)
 		}
 	}
 	limit := cgroups.NeedsOf(r.want).MemoryLimit
@@ -233,7 +233,7 @@ func (r *resizing) checkMemory(ctx context.Context) error {
 		return fmt.Errorf("pod: %w: usage is unknown: %w", ErrMemoryInUse, err)
 	}
 	if usage >= limit {
-		return fmt.Errorf("pod: %w: it uses %d bytes, the new limit is %d", ErrMemoryInUse, usage, limit)
+		return fmt.Errorf("pod: %w: usage %d bytes, new limit %d bytes", ErrMemoryInUse, usage, limit)
 	}
 	return nil
 }
@@ -256,5 +256,5 @@ func (r *resizing) memoryUsage(ctx context.Context, id string) (int64, error) {
 			return int64(value.Value), nil
 		}
 	}
-	return 0, errors.New("the runtime does not tell")
+	return 0, errors.New("the runtime reports no memory usage")
 }

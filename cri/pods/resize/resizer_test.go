@@ -98,9 +98,9 @@ func TestUnknownUsage(t *testing.T) {
 	failed := errors.New("no answer")
 	lower := actions.Actions{UpdateMemory: []actions.Update{{Name: "c", Want: actions.Amounts{MemoryLimit: 5}, Have: actions.Amounts{MemoryLimit: 9}}}}
 	for text, stats := range map[string]func() (*runtimeapi.ContainerStats, error){
-		"no answer":                 func() (*runtimeapi.ContainerStats, error) { return nil, failed },
-		"the runtime does not tell": func() (*runtimeapi.ContainerStats, error) { return &runtimeapi.ContainerStats{}, nil },
-		"it uses 5 bytes": func() (*runtimeapi.ContainerStats, error) {
+		"no answer":                           func() (*runtimeapi.ContainerStats, error) { return nil, failed },
+		"the runtime reports no memory usage": func() (*runtimeapi.ContainerStats, error) { return &runtimeapi.ContainerStats{}, nil },
+		"usage 5 bytes": func() (*runtimeapi.ContainerStats, error) {
 			return &runtimeapi.ContainerStats{Memory: &runtimeapi.MemoryUsage{WorkingSetBytes: &runtimeapi.UInt64Value{Value: 5}}}, nil
 		},
 	} {
@@ -134,7 +134,7 @@ func TestMemoryOfAPod(t *testing.T) {
 	}{
 		"uses less":       {uses{bytes: limit - 1}, 9, ""},
 		"uses as much":    {uses{bytes: limit}, 9, "pod: "},
-		"uses more":       {uses{bytes: limit + 1}, 9, "it uses 5242881 bytes, the new limit is 5242880"},
+		"uses more":       {uses{bytes: limit + 1}, 9, "usage 5242881 bytes, new limit 5242880"},
 		"nobody knows":    {uses{err: failed}, 9, "usage is unknown: no such cgroup"},
 		"it is no less":   {uses{bytes: limit, err: failed}, 5, ""},
 		"without cgroups": {nil, 9, ""},
@@ -161,13 +161,13 @@ func TestRequestRefused(t *testing.T) {
 	r := newResizer(t, Config{Runtime: slow{}})
 	pod := func(uid string) *v1.Pod { return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)}} }
 	for text, broken := range map[string]func(*Request){
-		"":                              func(*Request) {},
-		"Request.Pod, ":                 func(r *Request) { r.Pod = nil },
-		"Status, ":                      func(r *Request) { r.Status = nil },
-		"Actions and ":                  func(r *Request) { r.Actions = nil },
-		"Record are required":           func(r *Request) { r.Record = nil },
-		`its UID is "1", not "2"`:       func(r *Request) { r.Pod = pod("2") },
-		`of another pod: its UID is ""`: func(r *Request) { r.Pod, r.Status = pod(""), &observed.Pod{} },
+		"":                    func(*Request) {},
+		"Request.Pod, ":       func(r *Request) { r.Pod = nil },
+		"Status, ":            func(r *Request) { r.Status = nil },
+		"Actions and ":        func(r *Request) { r.Actions = nil },
+		"Record are required": func(r *Request) { r.Record = nil },
+		`Request.Pod.UID "2" and Request.Status.UID "1" differ`:            func(r *Request) { r.Pod = pod("2") },
+		`Request.Pod.UID "" and Request.Status.UID "" differ or are empty`: func(r *Request) { r.Pod, r.Status = pod(""), &observed.Pod{} },
 	} {
 		q := Request{Pod: pod("1"), Status: &observed.Pod{UID: "1"}, Actions: &actions.Actions{}, Record: &Record{}}
 		broken(&q)
@@ -222,7 +222,7 @@ func TestResizeWhole(t *testing.T) {
 		want  []string
 	}{
 		{"", nil, "", []string{"load", "sandbox s shares=102", "cgroup 100", "save 100"}},
-		{"load", failed, "resources told before: failed", []string{"load"}},
+		{"load", failed, "load actuated resources: failed", []string{"load"}},
 		{"sandbox s shares=102", failed, "resize cpu: sandbox: failed", []string{"load", "sandbox s shares=102"}},
 		{"sandbox s shares=102", status.Error(codes.Unimplemented, "no"), "", []string{"load", "sandbox s shares=102", "cgroup 100", "save 100"}},
 		{"sandbox s shares=102", status.Error(codes.Unknown, "this is not implemented"), "", []string{"load", "sandbox s shares=102", "cgroup 100", "save 100"}},

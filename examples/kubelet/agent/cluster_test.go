@@ -228,7 +228,7 @@ func TestExtendedResources(t *testing.T) {
 		for _, pod := range []string{"a", "c", "d"} {
 			waiting := w.at(pod).Status.ContainerStatuses[0].State.Waiting
 			require.Equal(t, "CreateContainerConfigError", waiting.Reason)
-			require.Contains(t, waiting.Message, `nothing that gives out "example.com/`)
+			require.Contains(t, waiting.Message, `this agent does not allocate "example.com/`)
 		}
 	})
 }

@@ -62,8 +62,8 @@ func TestNewerThanThisBuild(t *testing.T) {
 		"mount propagation":   {volume(v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, v1.VolumeMount{MountPropagation: new(v1.MountPropagationMode("Odd"))}), "mountPropagation"},
 		"recursive read-only": {volume(v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, v1.VolumeMount{ReadOnly: true, RecursiveReadOnly: new(v1.RecursiveReadOnlyMode("Odd"))}), "recursiveReadOnly"},
 		"projected":           {volume(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{{}}}}, v1.VolumeMount{}), "sources[0]"},
-		"variable":            {container(func(c *v1.Container) { c.Env = []v1.EnvVar{{Name: "A", ValueFrom: &v1.EnvVarSource{}}} }), "env A: valueFrom names no source"},
-		"variables":           {container(func(c *v1.Container) { c.EnvFrom = []v1.EnvFromSource{{}} }), "envFrom[0]: it names no source"},
+		"variable":            {container(func(c *v1.Container) { c.Env = []v1.EnvVar{{Name: "A", ValueFrom: &v1.EnvVarSource{}}} }), "env A: valueFrom has no source"},
+		"variables":           {container(func(c *v1.Container) { c.EnvFrom = []v1.EnvFromSource{{}} }), "envFrom[0]: no source is set"},
 		"phase and conditions": {func(pod *v1.Pod) {
 			pod.Status.Phase, pod.Status.Conditions = "Odd", []v1.PodCondition{{Type: "Odd", Status: "Odd"}}
 		}, runs},

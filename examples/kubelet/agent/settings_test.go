@@ -187,8 +187,8 @@ func TestSubIDs(t *testing.T) {
 		"none":             {usersErr: broken, err: "subordinate IDs of user kubelet: exit status 1"},
 		"none for groups":  {users: some, groupsErr: broken, err: "exit status 1"},
 		"groups differ":    {users: some, groups: "0: kubelet 131072 65536\n", err: "differ"},
-		"more than one":    {users: some + some, groups: some + some, err: "not one range"},
-		"no range at all":  {users: "\n", groups: "\n", err: "not one range"},
+		"more than one":    {users: some + some, groups: some + some, err: "want one range"},
+		"no range at all":  {users: "\n", groups: "\n", err: "want one range"},
 		"what is no range": {users: "0: kubelet a b\n", groups: "0: kubelet a b\n", err: "getsubids"},
 	} {
 		first, length, err := subIDs(t.Context(), func(_ context.Context, args ...string) (string, error) {

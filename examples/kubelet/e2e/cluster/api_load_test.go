@@ -325,14 +325,14 @@ func TestHostileSessions(t *testing.T) {
 
 		// Missing objects.
 		for path, want := range map[string]string{
-			d.log("a", "none", "follow=true"): "not one of pod", d.log("none", "c", ""): "not on this node", d.log("a", "c", "previous=true"): "no previous instance",
+			d.log("a", "none", "follow=true"): "has no container", d.log("none", "c", ""): "not on this node", d.log("a", "c", "previous=true"): "no previous instance",
 		} {
 			text, err := d.text(path)
 			require.NoError(t, err)
 			require.Contains(t, text, want)
 		}
 		_, err := d.sessions.Exec(ctx, d.exec("a", "none", "command=ls&output=1"), streams.Session{Stdout: io.Discard})
-		require.ErrorContains(t, err, "not one of pod")
+		require.ErrorContains(t, err, "has no container")
 
 		// A pod disappears: its followers receive the end of the log, including unread lines.
 		followed := make(chan error, 1)

@@ -106,7 +106,7 @@ func bigObjects(t *testing.T, n *node) {
 	n.ready(t, "big")
 	require.Equal(t, fmt.Sprintln(100<<10, 1<<20-1), n.exec(t, "big/c", "sh", "-c", `echo ${#BIG} $(cat /v/a | wc -c)`))
 	n.waitMatch(t, "pod", "too-big", "{.status.containerStatuses[0].state} {.status.containerStatuses[0].lastState}", func(got string) bool {
-		return strings.Contains(got, "CreateContainerConfigError") && strings.Contains(got, "more than the 131070 bytes")
+		return strings.Contains(got, "CreateContainerConfigError") && strings.Contains(got, "more than 131070 bytes")
 	})
 }
 
