@@ -17,9 +17,9 @@ func (c *Config) guardCallbacks() {
 			log.Error("a callback of the prober manager panicked", "err", err, "stack", run.StackOf(err))
 		}
 	}
-	told := c.Status
+	status := c.Status
 	c.Status = func(uid types.UID) (s *v1.PodStatus) {
-		guard("Config.Status", func() { s = told(uid) })
+		guard("Config.Status", func() { s = status(uid) })
 		return s
 	}
 	if changed := c.OnChange; changed != nil {

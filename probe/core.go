@@ -41,7 +41,7 @@ type progress struct {
 	seen time.Time
 }
 
-type look struct {
+type roundInput struct {
 	pod        *v1.Pod
 	container  *v1.Container
 	status     *v1.PodStatus
@@ -86,7 +86,7 @@ const (
 	whyBeforeRun   = "it waits for Run"
 )
 
-func (p *progress) round(r rules, in look) step {
+func (p *progress) round(r rules, in roundInput) step {
 	switch {
 	case in.leaving && r.typ != Readiness:
 		// These results could restart a container that should stop.
@@ -132,7 +132,7 @@ func (p *progress) adopt(r rules, c *v1.ContainerStatus, agentStart time.Time) (
 
 // stopped handles a container that does not run. Liveness and startup keep their results: a
 // Failure would end an instance that is about to run, or that the runtime failed to list once.
-func (p *progress) stopped(r rules, c *v1.ContainerStatus, in look, changed bool) step {
+func (p *progress) stopped(r rules, c *v1.ContainerStatus, in roundInput, changed bool) step {
 	if ended := c.State.Terminated; ended != nil && !runsAgain(in, ended) {
 		return p.exit(whyEnded)
 	}
@@ -144,12 +144,12 @@ func (p *progress) stopped(r rules, c *v1.ContainerStatus, in look, changed bool
 }
 
 // runsAgain reports whether an ended container restarts.
-func runsAgain(in look, ended *v1.ContainerStateTerminated) bool {
+func runsAgain(in roundInput, ended *v1.ContainerStateTerminated) bool {
 	return !in.leaving && (podfacts.MayRestart(in.pod, in.container, ended.ExitCode) || ended.Reason == reasonRestartingAll ||
 		podfacts.ConditionTrue(in.status.Conditions, v1.AllContainersRestarting))
 }
 
-func (p *progress) running(r rules, c *v1.ContainerStatus, in look) step {
+func (p *progress) running(r rules, c *v1.ContainerStatus, in roundInput) step {
 	started := c.Started != nil && *c.Started
 	if p.seen.IsZero() {
 		p.seen = in.now

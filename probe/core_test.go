@@ -21,8 +21,8 @@ func withType(r rules, t Type) rules {
 	return r
 }
 
-// scene returns a look at a container that has run for a minute. The agent has run for an hour.
-func scene(change func(*v1.ContainerStatus)) look {
+// scene returns the input for a container that has run for a minute. The agent has run for an hour.
+func scene(change func(*v1.ContainerStatus)) roundInput {
 	c := v1.ContainerStatus{
 		Name: "c", ContainerID: "fake://1", Started: new(true),
 		State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.NewTime(epoch.Add(59 * time.Minute))}},
@@ -31,19 +31,19 @@ func scene(change func(*v1.ContainerStatus)) look {
 		change(&c)
 	}
 	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}
-	return look{
+	return roundInput{
 		pod: pod, container: &pod.Spec.Containers[0],
 		status: &v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{c}},
 		now:    epoch.Add(time.Hour), agentStart: epoch,
 	}
 }
 
-func (in look) and(change func(*look)) look {
+func (in roundInput) and(change func(*roundInput)) roundInput {
 	change(&in)
 	return in
 }
 
-func (in look) withCondition(t v1.PodConditionType, status v1.ConditionStatus) look {
+func (in roundInput) withCondition(t v1.PodConditionType, status v1.ConditionStatus) roundInput {
 	in.status.Conditions = []v1.PodCondition{{Type: t, Status: status}}
 	return in
 }
@@ -57,8 +57,8 @@ func exited(code int32, reason string) func(*v1.ContainerStatus) {
 // Section 7.3, row by row. known is a worker with a Success of the instance.
 func TestRound(t *testing.T) {
 	known := progress{id: "fake://1", stored: Success, last: Success, run: 4, tried: true}
-	never := func(in look) look { in.pod.Spec.RestartPolicy = v1.RestartPolicyNever; return in }
-	leaves := func(in *look) { in.leaving = true }
+	never := func(in roundInput) roundInput { in.pod.Spec.RestartPolicy = v1.RestartPolicyNever; return in }
+	leaves := func(in *roundInput) { in.leaving = true }
 	notStarted := func(c *v1.ContainerStatus) { c.Started = new(false) }
 	type want struct {
 		verb   verb
@@ -69,12 +69,12 @@ func TestRound(t *testing.T) {
 		name  string
 		types []Type
 		from  progress
-		in    look
+		in    roundInput
 		want  want
 	}{
-		{"no status", allTypes, known, scene(nil).and(func(in *look) { in.status = nil }), want{wait, whyNoStatus, Success}},
-		{"pod failed", allTypes, known, scene(nil).and(func(in *look) { in.status.Phase = v1.PodFailed }), want{exit, whyFinal, Unknown}},
-		{"pod succeeded", allTypes, known, scene(nil).and(func(in *look) { in.status.Phase = v1.PodSucceeded }), want{exit, whyFinal, Unknown}},
+		{"no status", allTypes, known, scene(nil).and(func(in *roundInput) { in.status = nil }), want{wait, whyNoStatus, Success}},
+		{"pod failed", allTypes, known, scene(nil).and(func(in *roundInput) { in.status.Phase = v1.PodFailed }), want{exit, whyFinal, Unknown}},
+		{"pod succeeded", allTypes, known, scene(nil).and(func(in *roundInput) { in.status.Phase = v1.PodSucceeded }), want{exit, whyFinal, Unknown}},
 		{"no container status", allTypes, known, scene(func(c *v1.ContainerStatus) { c.Name = "other" }), want{wait, whyNoContainer, Success}},
 		{"no ID", allTypes, known, scene(func(c *v1.ContainerStatus) { c.ContainerID = "" }), want{wait, whyNoContainer, Success}},
 		{"executes", []Type{Liveness, Readiness}, known, scene(nil), want{execute, "", Success}},
@@ -91,7 +91,7 @@ func TestRound(t *testing.T) {
 		// T44
 		{"ended for good", allTypes, known, never(scene(exited(0, ""))), want{exit, whyEnded, Unknown}},
 		{"ended, runs again", []Type{Readiness}, known, scene(exited(0, "")), want{wait, whyNotRunning, Failure}},
-		{"rule matches", []Type{Readiness}, known, func() look {
+		{"rule matches", []Type{Readiness}, known, func() roundInput {
 			in := never(scene(exited(42, "")))
 			in.container.RestartPolicy = new(v1.ContainerRestartPolicyNever)
 			in.container.RestartPolicyRules = []v1.ContainerRestartRule{{

@@ -13,9 +13,9 @@ import (
 // maxTries is the maximum number of consecutive tries of a probe that returns errors.
 const maxTries = 3
 
-// lingers is the time that an idle goroutine waits for the next execution. Probes come every few
+// idleLimit is the time that an idle goroutine waits for the next execution. Probes come every few
 // seconds; without the limit the goroutines of a burst would stay forever.
-const lingers = time.Minute
+const idleLimit = time.Minute
 
 // errGoexit is the error of a Prober that called runtime.Goexit.
 var errGoexit = errors.New("the prober called runtime.Goexit")
@@ -78,12 +78,12 @@ func (r *runner) serve(p *pool, x *execution) {
 	}
 }
 
-// job waits for the next execution. It returns nil after lingers or at the end of Run.
+// job waits for the next execution. It returns nil after idleLimit or at the end of Run.
 func (r *runner) job(p *pool) *execution {
 	select {
 	case x := <-p.jobs:
 		return x
-	case <-time.After(lingers):
+	case <-time.After(idleLimit):
 	case <-r.ctx.Done():
 	}
 	r.mu.Lock()
@@ -161,7 +161,7 @@ func (r *runner) conclude(x *execution, returned bool) *execution {
 	delete(r.inflight, w.key())
 	x.pool.release(x.slow)
 	if w.phase == executing {
-		r.takeIn(x)
+		r.record(x)
 	}
 	if !returned {
 		r.dispatch(x.pool)
@@ -174,15 +174,15 @@ func (r *runner) conclude(x *execution, returned bool) *execution {
 	return next
 }
 
-// takeIn updates the worker after an execution. The caller holds mu.
-func (r *runner) takeIn(x *execution) {
+// record updates the worker after an execution. The caller holds mu.
+func (r *runner) record(x *execution) {
 	w, now := x.worker, x.ended
 	took := now.Sub(x.began)
 	w.slow = 2*took >= w.timing.Timeout
 	if r.ctx.Err() == nil { // a cancelled call has no outcome
 		w.latest = latest{at: x.began, took: took, late: x.began.Sub(x.due), verdict: x.verdict(), text: x.text()}
 		if x.err == nil && w.outcome(w.rules, x.result.Verdict) {
-			r.note(w)
+			r.noteChange(w)
 		}
 	}
 	w.advance(now)

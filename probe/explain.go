@@ -112,7 +112,7 @@ func (m *Manager) explain(w *worker) Worker {
 		out.Threshold = w.rules.successes
 	}
 	switch w.phase {
-	case idle, looking, gone:
+	case idle, reading, phaseRemoved:
 		out.State, out.Next = StateWaiting, w.at
 		switch {
 		case !m.started:

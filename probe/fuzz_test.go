@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// world is one worker, its environment, and a naive model of it. The model keeps the history of
+// model is one worker, its environment, and a naive model of it. The model keeps the history of
 // the instance and computes the result from the start each time.
-type world struct {
+type model struct {
 	t    *testing.T
 	w    *worker
 	now  time.Time
@@ -36,8 +36,8 @@ type world struct {
 	dice      []byte
 }
 
-func newWorld(t *testing.T, dice []byte) *world {
-	e := &world{t: t, now: epoch, dice: dice, pod: &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}}
+func newModel(t *testing.T, dice []byte) *model {
+	e := &model{t: t, now: epoch, dice: dice, pod: &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}}
 	typ := allTypes[e.roll(3)]
 	r := rules{typ: typ, successes: 1, failures: int32(1 + e.roll(3)), delay: time.Duration(e.roll(3)*7) * time.Second}
 	if typ == Readiness {
@@ -58,7 +58,7 @@ func newWorld(t *testing.T, dice []byte) *world {
 }
 
 // roll returns a number below n from the input, or 0 after its end.
-func (e *world) roll(n int) int {
+func (e *model) roll(n int) int {
 	if len(e.dice) == 0 {
 		return 0
 	}
@@ -67,7 +67,7 @@ func (e *world) roll(n int) int {
 	return v
 }
 
-func (e *world) step() {
+func (e *model) step() {
 	switch e.roll(20) {
 	case 0:
 		e.instance++
@@ -106,12 +106,12 @@ func (e *world) step() {
 		e.now = e.now.Add(time.Duration(e.roll(100)) * 100 * time.Millisecond)
 	case 8: // AddPod
 		if !e.executing {
-			e.look(false)
+			e.runRound(false)
 		}
 	case 9: // Trigger
 		if !e.executing {
 			e.w.triggered = true
-			e.look(true)
+			e.runRound(true)
 		}
 	default: // Run
 		if e.executing {
@@ -119,18 +119,18 @@ func (e *world) step() {
 			return
 		}
 		e.now = later(e.now, e.w.at) // Run sleeps until then
-		e.look(false)
+		e.runRound(false)
 	}
 }
 
-func (e *world) publish() {
+func (e *model) publish() {
 	e.have = &v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{*e.c.DeepCopy()}}
 }
 
-// look runs one round of the worker and compares it with the model.
-func (e *world) look(triggered bool) {
+// runRound runs one round of the worker and compares it with the model.
+func (e *model) runRound(triggered bool) {
 	tick, before := e.w.tick, e.w.progress
-	s := e.w.decide(look{
+	s := e.w.decide(roundInput{
 		pod: e.pod, container: e.w.container, status: e.have, leaving: e.w.pod.leaving, now: e.now, agentStart: epoch,
 	})
 	e.witness()
@@ -157,7 +157,7 @@ func (e *world) look(triggered bool) {
 	e.compare()
 }
 
-func (e *world) witness() {
+func (e *model) witness() {
 	if e.have == nil || e.have.Phase == v1.PodFailed || e.w.pod.leaving && e.w.rules.typ != Readiness {
 		return
 	}
@@ -177,7 +177,7 @@ func (e *world) witness() {
 	}
 }
 
-func (e *world) mayExecute() bool {
+func (e *model) mayExecute() bool {
 	if e.have == nil || e.have.Phase == v1.PodFailed || e.have.ContainerStatuses[0].State.Running == nil {
 		return false
 	}
@@ -188,7 +188,7 @@ func (e *world) mayExecute() bool {
 		e.now.Sub(c.State.Running.StartedAt.Time) >= e.w.rules.delay && *c.Started == (typ != Startup)
 }
 
-func (e *world) result() Verdict {
+func (e *model) result() Verdict {
 	typ := e.w.rules.typ
 	if e.about == "" {
 		return Unknown
@@ -224,7 +224,7 @@ func (e *world) result() Verdict {
 	return result
 }
 
-func (e *world) finish() {
+func (e *model) finish() {
 	e.now = e.now.Add(time.Duration(e.roll(30)) * time.Second)
 	e.executing = false
 	before := e.w.stored
@@ -244,14 +244,14 @@ func (e *world) finish() {
 	e.compare()
 }
 
-func (e *world) compare() {
+func (e *model) compare() {
 	if e.dead || e.w.id != e.about {
 		return
 	}
 	require.Equal(e.t, e.result(), e.w.stored, "seen: %v", e.seen)
 }
 
-func (e *world) run() {
+func (e *model) run() {
 	for len(e.dice) > 0 && !e.dead {
 		e.step()
 	}
@@ -269,5 +269,5 @@ func FuzzWorker(f *testing.F) {
 		}
 		f.Add(dice)
 	}
-	f.Fuzz(func(t *testing.T, dice []byte) { newWorld(t, dice).run() })
+	f.Fuzz(func(t *testing.T, dice []byte) { newModel(t, dice).run() })
 }

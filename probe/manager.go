@@ -21,11 +21,11 @@ import (
 // Manager executes the probes of all pods. Use New. All methods are safe for concurrent use. Only
 // Run blocks.
 type Manager struct {
-	cfg   Config
-	log   *slog.Logger
-	wake  run.Signal // a worker is due before Run's timer
-	tell  run.Signal // changed is not empty
-	pools map[Handler]*pool
+	cfg         Config
+	log         *slog.Logger
+	wake        run.Signal // a worker is due before Run's timer
+	changeNotes run.Signal // changed is not empty
+	pools       map[Handler]*pool
 
 	// reporting orders the callbacks of Metrics. It is locked before mu.
 	reporting sync.Mutex
@@ -35,12 +35,12 @@ type Manager struct {
 	due  *run.Heap[*worker] // idle workers
 	// timer is the time that Run's timer is set to, zero if it is stopped.
 	timer time.Time
-	// pause is the minimum sleep of Run after a turn unless it is woken: 1 % of the shortest
-	// period so far, in [minPause, maxPause]. On a busy node one turn then serves several
+	// pause is the minimum sleep of Run after a pass unless it is woken: 1 % of the shortest
+	// period so far, in [minPause, maxPause]. On a busy node one pass then serves several
 	// workers, because a wake-up costs more than a probe. A probe is never late by more than
 	// that, and never early.
 	pause time.Duration
-	// rested is the end of the pause after the last turn.
+	// rested is the end of the pause after the last pass.
 	rested time.Time
 	// inflight are the executions in progress, including those of removed workers.
 	inflight map[key]*execution
@@ -70,7 +70,7 @@ func New(cfg Config) (*Manager, error) {
 		return nil, err
 	}
 	m := &Manager{
-		cfg: cfg, log: cfg.Logger, wake: run.NewSignal(), tell: run.NewSignal(),
+		cfg: cfg, log: cfg.Logger, wake: run.NewSignal(), changeNotes: run.NewSignal(),
 		pools: map[Handler]*pool{}, pods: map[types.UID]*pod{}, inflight: map[key]*execution{}, pause: maxPause,
 		due: run.NewHeap(func(a, b *worker) bool { return a.at.Before(b.at) }, func(w *worker) *run.Place { return &w.place }),
 	}
@@ -94,7 +94,7 @@ func (m *Manager) AddPod(spec *v1.Pod) error {
 	if err := identified(spec); err != nil {
 		return err
 	}
-	wanted := m.wanted(spec)
+	declared := m.declared(spec)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
@@ -105,10 +105,10 @@ func (m *Manager) AddPod(spec *v1.Pod) error {
 	}
 	p.leaving = p.leaving || spec.DeletionTimestamp != nil
 	for _, w := range p.workers {
-		m.lookAgain(w, now)
+		m.requestRound(w, now)
 	}
 	var errs []error
-	for _, at := range wanted {
+	for _, at := range declared {
 		if p.find(at.container.Name, at.typ) != nil || p.leaving && at.typ != Readiness {
 			continue
 		}
@@ -139,17 +139,17 @@ func identified(spec *v1.Pod) error {
 	return nil
 }
 
-// wanted returns the probes of a pod. The caller must not hold mu, because Config.Timing is
+// declared returns the probes of a pod. The caller must not hold mu, because Config.Timing is
 // called.
-func (m *Manager) wanted(spec *v1.Pod) []declaration {
-	wanted := declarations(spec)
+func (m *Manager) declared(spec *v1.Pod) []declaration {
+	declared := declarations(spec)
 	if m.cfg.Timing == nil {
-		return wanted
+		return declared
 	}
-	for i := range wanted {
-		wanted[i].timing = m.cfg.Timing(spec, wanted[i].container, wanted[i].typ)
+	for i := range declared {
+		declared[i].timing = m.cfg.Timing(spec, declared[i].container, declared[i].typ)
 	}
-	return wanted
+	return declared
 }
 
 // newWorker returns an inactive worker, or the errors of the probe.
@@ -196,7 +196,7 @@ func (m *Manager) begin(w *worker, now time.Time) {
 	m.schedule(w, now)
 	if w.spread {
 		// A container that starts only now is probed without that delay.
-		m.lookAgain(w, now)
+		m.requestRound(w, now)
 	}
 }
 
@@ -258,7 +258,7 @@ func (m *Manager) remove(uid types.UID, choose func(*pod) []*worker) {
 			if w.phase != ended {
 				removed = append(removed, w)
 			}
-			m.detach(w, gone)
+			m.detach(w, phaseRemoved)
 			p.workers = slices.DeleteFunc(p.workers, func(other *worker) bool { return other == w })
 		}
 	}
@@ -279,8 +279,8 @@ func (m *Manager) detach(w *worker, last phase) {
 			x.cancel()
 		}
 	}
-	if w.untold {
-		w.untold = false
+	if w.unreported {
+		w.unreported = false
 		m.changed = slices.DeleteFunc(m.changed, func(other *worker) bool { return other == w })
 	}
 	w.phase = last
@@ -299,8 +299,8 @@ func (m *Manager) Trigger(uid types.UID, containers ...string) {
 	}
 	for _, container := range containers {
 		if w := p.find(container, Readiness); w != nil {
-			w.triggered = w.phase == idle || w.phase == looking
-			m.lookAgain(w, time.Now())
+			w.triggered = w.phase == idle || w.phase == reading
+			m.requestRound(w, time.Now())
 		}
 	}
 }

@@ -38,7 +38,7 @@ type runner struct {
 	*Manager
 	ctx        context.Context
 	goroutines run.Group
-	// batch and views are reused in each turn.
+	// batch and views are reused in each pass.
 	batch []*worker
 	views []*v1.PodStatus
 }
@@ -57,7 +57,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := &runner{Manager: m, ctx: ctx}
-	r.goroutines.Go(callbacks, r.tellChanges)
+	r.goroutines.Go(callbacks, r.reportChanges)
 	r.loop()
 	cancel()
 	return r.join()
@@ -68,7 +68,7 @@ func (r *runner) loop() {
 	defer timer.Stop()
 	for r.ctx.Err() == nil {
 		var fire <-chan time.Time
-		if next := r.turn(); !next.IsZero() {
+		if next := r.runDue(); !next.IsZero() {
 			timer.Reset(time.Until(next))
 			fire = timer.C
 		}
@@ -80,8 +80,8 @@ func (r *runner) loop() {
 	}
 }
 
-// turn runs one round of every due worker, and returns the time of the next turn, or zero.
-func (r *runner) turn() time.Time {
+// runDue runs one round of every due worker, and returns the time of the next pass, or zero.
+func (r *runner) runDue() time.Time {
 	r.views = r.views[:0]
 	r.collect(time.Now())
 	var last types.UID
@@ -103,30 +103,30 @@ func (r *runner) collect(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.batch = r.batch[:0]
-	r.timer = now // a new worker need not wake Run, because a turn follows
+	r.timer = now // a new worker need not wake Run, because a pass follows
 	for w, ok := r.due.First(); ok && !w.at.After(now); w, ok = r.due.First() {
 		r.due.Remove(w)
-		w.phase = looking
+		w.phase = reading
 		r.batch = append(r.batch, w)
 	}
 }
 
 // decide applies the rounds of the batch. It returns the workers that ended and the time of the
-// next turn.
+// next pass.
 func (r *runner) decide() (removed []*worker, next time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
 	for i, w := range r.batch {
-		if w.phase != looking {
+		if w.phase != reading {
 			continue
 		}
-		step := w.decide(look{
+		step := w.decide(roundInput{
 			pod: w.spec, container: w.container, status: r.views[i],
 			leaving: w.pod.leaving, now: now, agentStart: r.cfg.agentStart,
 		})
 		if step.changed {
-			r.note(w)
+			r.noteChange(w)
 		}
 		switch step.verb {
 		case execute:
@@ -136,7 +136,7 @@ func (r *runner) decide() (removed []*worker, next time.Time) {
 			removed = append(removed, w)
 			r.detach(w, ended)
 			if w.again {
-				r.lookAgain(w, now)
+				r.requestRound(w, now)
 			}
 		case wait:
 			r.schedule(w, now)
@@ -161,7 +161,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// schedule makes a worker idle until its time, or until now if it should look again. The caller
+// schedule makes a worker idle until its time, or until now if another round is requested. The caller
 // holds mu.
 func (m *Manager) schedule(w *worker, now time.Time) {
 	w.phase = idle
@@ -175,16 +175,16 @@ func (m *Manager) schedule(w *worker, now time.Time) {
 	}
 }
 
-// lookAgain schedules a round of a worker now, or as soon as its current phase allows. The caller
+// requestRound schedules a round of a worker now, or as soon as its current phase allows. The caller
 // holds mu.
-func (m *Manager) lookAgain(w *worker, now time.Time) {
+func (m *Manager) requestRound(w *worker, now time.Time) {
 	switch w.phase {
 	case idle, ended:
 		w.again = true
 		m.schedule(w, now)
-	case looking, queued, executing:
+	case reading, queued, executing:
 		w.again = true
-	case gone:
+	case phaseRemoved:
 	}
 }
 
@@ -208,19 +208,19 @@ func (r *runner) join() error {
 	return fmt.Errorf("probe: %w (%v): %s", ErrShutdownTimeout, r.cfg.ShutdownTimeout, strings.Join(names, ", "))
 }
 
-// note records that the stored result of a worker has changed. The caller holds mu.
-func (m *Manager) note(w *worker) {
+// noteChange records that the stored result of a worker has changed. The caller holds mu.
+func (m *Manager) noteChange(w *worker) {
 	m.log.Debug("Probe result changed", append(w.logged(), "containerID", w.id, "result", w.stored)...)
-	if m.cfg.OnChange == nil || w.untold {
+	if m.cfg.OnChange == nil || w.unreported {
 		return
 	}
-	w.untold = true
+	w.unreported = true
 	m.changed = append(m.changed, w)
-	m.tell.Wake()
+	m.changeNotes.Wake()
 }
 
-// tellChanges calls OnChange for changed results, one at a time.
-func (r *runner) tellChanges() {
+// reportChanges calls OnChange for changed results, one at a time.
+func (r *runner) reportChanges() {
 	for {
 		change, ok := r.takeChange()
 		if ok {
@@ -230,7 +230,7 @@ func (r *runner) tellChanges() {
 		select {
 		case <-r.ctx.Done():
 			return
-		case <-r.tell:
+		case <-r.changeNotes:
 		}
 	}
 }
@@ -244,6 +244,6 @@ func (r *runner) takeChange() (Change, bool) {
 	w := r.changed[0]
 	r.changed[0] = nil
 	r.changed = r.changed[1:]
-	w.untold = false
+	w.unreported = false
 	return Change{UID: w.pod.uid, Stored: w.result()}, true
 }

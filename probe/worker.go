@@ -14,16 +14,16 @@ type phase int8
 const (
 	// idle: in the heap of due times.
 	idle phase = iota
-	// looking: Run reads the pod's status for it.
-	looking
+	// reading: Run reads the pod's status for it.
+	reading
 	// queued: waits for a place in the budget.
 	queued
 	// executing: its Prober was called.
 	executing
 	// ended: finished, until the pod is added again.
 	ended
-	// gone: removed.
-	gone
+	// phaseRemoved: removed.
+	phaseRemoved
 )
 
 // worker runs one probe of one container.
@@ -53,8 +53,8 @@ type worker struct {
 	again bool
 	// slow is true if the last execution took at least half of its timeout.
 	slow bool
-	// untold is true if OnChange has not received the stored result.
-	untold bool
+	// unreported is true if OnChange has not received the stored result.
+	unreported bool
 
 	// counted is true if Metrics received an execution.
 	counted bool
@@ -100,7 +100,7 @@ func (w *worker) advance(now time.Time) {
 
 // decide runs one round and returns whether to execute now and whether the stored result has
 // changed. It sets at to the time of the next round. It has no side effects outside the worker.
-func (w *worker) decide(in look) step {
+func (w *worker) decide(in roundInput) step {
 	regular := !in.now.Before(w.tick)
 	s := w.round(w.rules, in)
 	triggered := w.triggered
@@ -108,7 +108,7 @@ func (w *worker) decide(in look) step {
 	switch s.verb {
 	case execute:
 		held := w.spread && s.older
-		if !regular && (held || !triggered && !w.eager()) {
+		if !regular && (held || !triggered && !w.startsEarly()) {
 			s.verb = wait
 			w.at = w.tick
 			return s
@@ -131,8 +131,8 @@ func (w *worker) decide(in look) step {
 	return s
 }
 
-// eager reports whether the first probe of an instance runs before the next tick. Liveness can
+// startsEarly reports whether the first probe of an instance runs before the next tick. Liveness can
 // wait unless the spec has an initial delay.
-func (w *worker) eager() bool {
+func (w *worker) startsEarly() bool {
 	return !w.tried && (w.rules.typ != Liveness || w.rules.delay > 0)
 }

@@ -32,8 +32,8 @@ const (
 )
 
 const (
-	// quiet is the smallest age of a complete file without a Hint that it is Written.
-	quiet = 50 * time.Millisecond
+	// settleTime is the smallest age of a complete file without a Hint that it is Written.
+	settleTime = 50 * time.Millisecond
 	// longestWrite is the time after the last hint of writing until which a file counts as being
 	// written.
 	longestWrite = 10 * time.Second
@@ -49,9 +49,9 @@ type Hints struct {
 	// writing has the time of the last hint that a file is being written, written the time of
 	// the last hint that it is complete, and deleted the time of its deletion without a return.
 	writing, written, deleted map[string]time.Time
-	// named are the files with hints since the last scan. unnamed is true if a hint had no path.
-	named   map[string]bool
-	unnamed bool
+	// suspects are the files with hints since the last scan. unnamed is true if a hint had no path.
+	suspects   map[string]bool
+	allSuspect bool
 }
 
 // NewHints returns Hints without any hint.
@@ -59,18 +59,18 @@ func NewHints() *Hints {
 	return &Hints{
 		Prompt:  run.NewSignal(),
 		writing: map[string]time.Time{}, written: map[string]time.Time{}, deleted: map[string]time.Time{},
-		named: map[string]bool{},
+		suspects: map[string]bool{},
 	}
 }
 
 // Suspects returns the files that may have changed since its last call. all is true if every
 // file may have changed.
-func (h *Hints) Suspects() (named map[string]bool, all bool) {
+func (h *Hints) Suspects() (suspects map[string]bool, all bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	named, all = h.named, h.unnamed
-	h.named, h.unnamed = map[string]bool{}, false
-	return named, all
+	suspects, all = h.suspects, h.allSuspect
+	h.suspects, h.allSuspect = map[string]bool{}, false
+	return suspects, all
 }
 
 // Add adds one hint. A file that is being written causes no prompt: another hint follows when it
@@ -89,9 +89,9 @@ func (h *Hints) Note(hint Hint) {
 	defer h.mu.Unlock()
 	delete(h.deleted, hint.Path)
 	if hint.Path == "" {
-		h.unnamed = true
+		h.allSuspect = true
 	} else {
-		h.named[hint.Path] = true
+		h.suspects[hint.Path] = true
 	}
 	switch hint.State {
 	case Deleted:
@@ -127,8 +127,8 @@ func (h *Hints) Busy(path string, modTime, now time.Time) time.Duration {
 		return 0
 	}
 	// A time in the future is meaningless.
-	if age := now.Sub(modTime); age >= 0 && age < quiet {
-		return quiet - age
+	if age := now.Sub(modTime); age >= 0 && age < settleTime {
+		return settleTime - age
 	}
 	return 0
 }
@@ -137,7 +137,7 @@ func (h *Hints) Busy(path string, modTime, now time.Time) time.Duration {
 func (h *Hints) Deletions() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for path := range h.named {
+	for path := range h.suspects {
 		if _, ok := h.deleted[path]; ok {
 			return true
 		}

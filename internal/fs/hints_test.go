@@ -36,7 +36,7 @@ func TestHints(t *testing.T) {
 	})
 }
 
-// Busy returns the rest of longestWrite after a hint of writing, or else the rest of quiet.
+// Busy returns the rest of longestWrite after a hint of writing, or else the rest of settleTime.
 func TestBusyFor(t *testing.T) {
 	const never = -1
 	for name, c := range map[string]struct{ writing, changed, want time.Duration }{ // ages
@@ -44,9 +44,9 @@ func TestBusyFor(t *testing.T) {
 		"about to be given up": {longestWrite - 1, longestWrite - 1, 1},
 		"given up":             {longestWrite, longestWrite, 0},
 		"given up long ago":    {longestWrite + time.Second, longestWrite + time.Second, 0},
-		"given up, and written to without a sign": {longestWrite, 0, quiet},
-		"written without a sign":                  {never, 20 * time.Millisecond, quiet - 20*time.Millisecond},
-		"quiet":                                   {never, quiet, 0},
+		"given up, and written to without a sign": {longestWrite, 0, settleTime},
+		"written without a sign":                  {never, 20 * time.Millisecond, settleTime - 20*time.Millisecond},
+		"quiet":                                   {never, settleTime, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			h := NewHints()
@@ -82,14 +82,14 @@ func TestSuspects(t *testing.T) {
 	for _, path := range []string{"a", "b", "a"} {
 		h.Note(Hint{Path: path, State: Changed})
 	}
-	named, all := h.Suspects()
-	require.Equal(t, map[string]bool{"a": true, "b": true}, named)
+	suspects, all := h.Suspects()
+	require.Equal(t, map[string]bool{"a": true, "b": true}, suspects)
 	require.False(t, all)
 	h.Note(Hint{State: Changed})
-	named, all = h.Suspects()
-	require.Empty(t, named)
+	suspects, all = h.Suspects()
+	require.Empty(t, suspects)
 	require.True(t, all)
-	named, all = h.Suspects()
-	require.Empty(t, named)
+	suspects, all = h.Suspects()
+	require.Empty(t, suspects)
 	require.False(t, all)
 }

@@ -17,8 +17,8 @@ const (
 	Silence = "cannot be read: the read blocks"
 	// quick is the time within which reads that do not block return.
 	quick = 50 * time.Millisecond
-	// together is the size of a batch of reads.
-	together = 32
+	// readBatch is the size of a batch of reads.
+	readBatch = 32
 	// perPath bounds the blocked reads of one path, because each has a thread. After a link was
 	// replaced, its new target is read beside the blocked read of the old one.
 	perPath = 4
@@ -111,15 +111,15 @@ func (b *batch[T]) get(i int) *T {
 // or nil at once, and starts no second read for its key.
 func (r *Reads[T]) All(keys []Key, read func(i int) T) []*T {
 	results := make([]*T, 0, len(keys))
-	for begin := 0; begin < len(keys); begin += together {
-		part := keys[begin:min(begin+together, len(keys))]
-		results = r.some(results, part, func(i int) T { return read(begin + i) })
+	for begin := 0; begin < len(keys); begin += readBatch {
+		part := keys[begin:min(begin+readBatch, len(keys))]
+		results = r.readAll(results, part, func(i int) T { return read(begin + i) })
 	}
 	r.forget(keys)
 	return results
 }
 
-func (r *Reads[T]) some(results []*T, keys []Key, read func(i int) T) []*T {
+func (r *Reads[T]) readAll(results []*T, keys []Key, read func(i int) T) []*T {
 	b := &batch[T]{done: make(chan struct{}), results: make([]T, len(keys)), has: make([]bool, len(keys))}
 	started := make([]int, 0, len(keys))
 	for i, k := range keys {

@@ -21,7 +21,7 @@ func TestReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r Reads[int]
 		var keys []Key
-		for i := range 2 * together {
+		for i := range 2 * readBatch {
 			keys = append(keys, Key{Path: fmt.Sprintf("%02d", i)})
 		}
 		release, calls := make(chan struct{}), make([]atomic.Int64, len(keys))

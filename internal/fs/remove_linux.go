@@ -47,7 +47,7 @@ func pass(ctx context.Context, dir string) error {
 	var errs []error
 	try := func(e Entry, how int) {
 		err := unix.Unlinkat(e.Dir, e.Name, how)
-		if err != nil && !errors.Is(err, unix.ENOENT) && len(errs) < named {
+		if err != nil && !errors.Is(err, unix.ENOENT) && len(errs) < maxListed {
 			errs = append(errs, &fs.PathError{Op: "remove", Path: e.Name, Err: err})
 		}
 	}
@@ -74,7 +74,7 @@ func pass(ctx context.Context, dir string) error {
 
 // isRoot reports whether the path is a mount point.
 func isRoot(path string) (bool, error) {
-	var is, above unix.Statx_t
+	var is, parent unix.Statx_t
 	how := unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
 	if err := unix.Statx(unix.AT_FDCWD, path, how, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &is); err != nil {
 		return false, err
@@ -82,6 +82,6 @@ func isRoot(path string) (bool, error) {
 	if is.Mode&unix.S_IFMT != unix.S_IFDIR || is.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0 {
 		return is.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
 	}
-	err := unix.Statx(unix.AT_FDCWD, path+"/..", how, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &above)
-	return MountOf(is) != MountOf(above), err
+	err := unix.Statx(unix.AT_FDCWD, path+"/..", how, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &parent)
+	return MountOf(is) != MountOf(parent), err
 }

@@ -111,7 +111,7 @@ type level struct {
 const (
 	openDir   = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	batchSize = 1024
-	named     = 5
+	maxListed = 5
 )
 
 func (w *walk) begin(dir string) error {
@@ -119,7 +119,7 @@ func (w *walk) begin(dir string) error {
 	if err != nil {
 		return err
 	}
-	is, err := w.hold(fd)
+	is, err := w.setCurrent(fd)
 	if err != nil {
 		return err
 	}
@@ -127,8 +127,8 @@ func (w *walk) begin(dir string) error {
 	return w.read(level{id: idOf(is)})
 }
 
-// hold makes a folder the open one.
-func (w *walk) hold(fd int) (unix.Statx_t, error) {
+// setCurrent makes a folder the open one.
+func (w *walk) setCurrent(fd int) (unix.Statx_t, error) {
 	w.close()
 	// With this name ReadDir can determine the type of an entry if the folder has no types.
 	w.dir, w.fd = os.NewFile(uintptr(fd), "/proc/self/fd/"+strconv.Itoa(fd)), fd
@@ -179,8 +179,8 @@ func (w *walk) failed(e Entry, err error) error {
 	return w.v.Fail(e, err)
 }
 
-// left calls Leave for a finished folder in the open one.
-func (w *walk) left(name string) error {
+// callLeave calls Leave for a finished folder in the open one.
+func (w *walk) callLeave(name string) error {
 	if w.v.Leave == nil {
 		return nil
 	}
@@ -191,7 +191,7 @@ func (w *walk) left(name string) error {
 func (w *walk) step() error {
 	top := &w.stack[len(w.stack)-1]
 	if len(top.dirs) == 0 {
-		return w.leave()
+		return w.ascend()
 	}
 	last := len(top.dirs) - 1
 	name := top.dirs[last]
@@ -204,24 +204,24 @@ func (w *walk) step() error {
 		if err := w.failed(w.entry(name, fs.ModeDir), &fs.PathError{Op: "open", Path: name, Err: err}); err != nil {
 			return err
 		}
-		return w.left(name)
+		return w.callLeave(name)
 	}
 	is, err := Entry{Dir: fd}.Stat()
 	if err != nil || MountOf(is) != w.mount {
 		_ = unix.Close(fd)
-		if len(w.mounted) < named {
+		if len(w.mounted) < maxListed {
 			w.mounted = append(w.mounted, name)
 		}
 		return err
 	}
-	if _, err := w.hold(fd); err != nil {
+	if _, err := w.setCurrent(fd); err != nil {
 		return err
 	}
 	return w.read(level{name: name, id: idOf(is)})
 }
 
-// leave returns to the folder above and checks that it is the folder from which the walk came.
-func (w *walk) leave() error {
+// ascend returns to the parent folder and checks that it is the folder from which the walk came.
+func (w *walk) ascend() error {
 	done := w.stack[len(w.stack)-1]
 	w.stack = w.stack[:len(w.stack)-1]
 	if len(w.stack) == 0 {
@@ -231,14 +231,14 @@ func (w *walk) leave() error {
 	if err != nil {
 		return &fs.PathError{Op: "open the parent folder", Path: done.name, Err: err}
 	}
-	is, err := w.hold(fd)
+	is, err := w.setCurrent(fd)
 	if err != nil {
 		return err
 	}
 	if idOf(is) != w.stack[len(w.stack)-1].id {
 		return fmt.Errorf("%q: %w", done.name, ErrMoved)
 	}
-	return w.left(done.name)
+	return w.callLeave(done.name)
 }
 
 // MountOf returns the ID of the mount; before Linux 5.8, of the file system.

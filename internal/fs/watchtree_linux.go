@@ -13,7 +13,7 @@ import (
 // Watch watches the tree, and the folder above it, with inotify. Unlike portable packages it
 // reports when a written file is closed, so that files are read when they are complete.
 func (t Tree) Watch(ctx context.Context, changed func(Hint)) error {
-	w := &treeWatch{Tree: t, changed: changed, above: filepath.Dir(t.Root), folders: map[int]string{}}
+	w := &treeWatch{Tree: t, changed: changed, parent: filepath.Dir(t.Root), folders: map[int]string{}}
 	return Watch(ctx, w.begin, w.events)
 }
 
@@ -21,7 +21,7 @@ type treeWatch struct {
 	Tree
 	queue   Queue
 	changed func(Hint)
-	above   string
+	parent  string
 	folders map[int]string // by watch
 }
 
@@ -36,7 +36,7 @@ func (w *treeWatch) begin(q Queue) error {
 
 // grow watches all current folders. It has no effect on watched ones.
 func (w *treeWatch) grow() error {
-	if err := w.add(w.above, w.Root); err != nil {
+	if err := w.add(w.parent, w.Root); err != nil {
 		return err
 	}
 	// A folder that is created during Below is found in the next round, or by the watch of its
@@ -99,7 +99,7 @@ func (w *treeWatch) event(e Event) bool {
 		delete(w.folders, e.Watch)
 		w.changed(Hint{})
 		return false
-	case e.Name == "", folder == w.above && path != w.Root, folder != w.above && w.Ignore != nil && w.Ignore(e.Name):
+	case e.Name == "", folder == w.parent && path != w.Root, folder != w.parent && w.Ignore != nil && w.Ignore(e.Name):
 		return false
 	}
 	w.changed(Hint{Path: path, State: StateOf(path, e)})

@@ -13,8 +13,8 @@ import (
 // A watch follows a tree that is created, moved away and replaced. It ignores events in a folder
 // that was moved away.
 func TestTree(t *testing.T) {
-	above := t.TempDir()
-	root := filepath.Join(above, "root")
+	parent := t.TempDir()
+	root := filepath.Join(parent, "root")
 	below := filepath.Join(root, "below")
 	hints := make(chan Hint, 1000)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -39,7 +39,7 @@ func TestTree(t *testing.T) {
 	}
 	put := func(path string) { require.NoError(t, os.WriteFile(path, []byte("x"), 0o600)) }
 	until(Hint{})
-	put(filepath.Join(above, "other"))
+	put(filepath.Join(parent, "other"))
 	require.NoError(t, os.Mkdir(root, 0o700))
 	until(Hint{Path: root})
 	until(Hint{})

@@ -97,7 +97,7 @@ func (s side) withoutOverhead(pod *v1.Pod, name v1.ResourceName) (out resource.Q
 			ok = true
 		}
 	}
-	var sidecars, most resource.Quantity
+	var sidecars, largest resource.Quantity
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		q, has := s.list(&c.Resources)[name]
@@ -105,19 +105,19 @@ func (s side) withoutOverhead(pod *v1.Pod, name v1.ResourceName) (out resource.Q
 			continue
 		}
 		ok = true
-		var together resource.Quantity
-		together.Add(q)
-		together.Add(sidecars)
+		var joint resource.Quantity
+		joint.Add(q)
+		joint.Add(sidecars)
 		if IsSidecar(c) {
 			out.Add(q)
 			sidecars.Add(q)
 		}
-		if together.Cmp(most) > 0 {
-			most = together
+		if joint.Cmp(largest) > 0 {
+			largest = joint
 		}
 	}
-	if most.Cmp(out) > 0 {
-		out = most
+	if largest.Cmp(out) > 0 {
+		out = largest
 	}
 	return out, ok
 }
@@ -125,14 +125,14 @@ func (s side) withoutOverhead(pod *v1.Pod, name v1.ResourceName) (out resource.Q
 // Amount returns a quantity as a number: thousandths of CPUs, or units of other resources. A
 // negative quantity is 0, and a quantity that is too large is math.MaxInt64.
 func Amount(name v1.ResourceName, q resource.Quantity) int64 {
-	most, of := int64(math.MaxInt64), q.Value
+	largest, of := int64(math.MaxInt64), q.Value
 	if name == v1.ResourceCPU {
-		most, of = math.MaxInt64/1000, q.MilliValue
+		largest, of = math.MaxInt64/1000, q.MilliValue
 	}
 	switch {
 	case q.Sign() <= 0:
 		return 0
-	case q.CmpInt64(most) >= 0:
+	case q.CmpInt64(largest) >= 0:
 		return math.MaxInt64
 	}
 	return of()

@@ -84,42 +84,42 @@ func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error
 		return probe.Result{}, err
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return probe.Result{}, givenUp(ctx)
+		return probe.Result{}, cancelledError(ctx)
 	}
 	e := p.begin(ctx, id, command, wholeSeconds(t.Timeout))
 	defer e.end()
 	if !run.Wait(e.done, e.timeout+p.cfg.Grace) {
-		return p.silence(ctx, e)
+		return p.unresponsive(ctx, e)
 	}
 	return e.verdict(ctx)
 }
 
-func givenUp(ctx context.Context) error {
+func cancelledError(ctx context.Context) error {
 	return fmt.Errorf("the probe was cancelled: %w", context.Cause(ctx))
 }
 
-// silence returns the result for a runtime that has not responded in time. An overloaded runtime
+// unresponsive returns the result for a runtime that has not responded in time. An overloaded runtime
 // does not start another command either. If it responds to the other command, the first command
 // must have started, and gets its timeout from now on.
-func (p *Prober) silence(ctx context.Context, e *execution) (probe.Result, error) {
-	silent := fmt.Errorf("the runtime did not respond within %v after the command's timeout", p.cfg.Grace)
+func (p *Prober) unresponsive(ctx context.Context, e *execution) (probe.Result, error) {
+	unresponsiveErr := fmt.Errorf("the runtime did not respond within %v after the command's timeout", p.cfg.Grace)
 	if p.cfg.Alive == nil {
-		return probe.Result{}, silent
+		return probe.Result{}, unresponsiveErr
 	}
-	err := p.works(e)
+	err := p.checkRuntime(e)
 	switch {
 	case e.ctx.Err() != nil:
-		return probe.Result{}, givenUp(ctx)
+		return probe.Result{}, cancelledError(ctx)
 	case err != nil:
-		return probe.Result{}, fmt.Errorf("%w, and a check of it failed: %w", silent, err)
+		return probe.Result{}, fmt.Errorf("%w, and a check of it failed: %w", unresponsiveErr, err)
 	case run.Wait(e.done, e.timeout):
 		return e.verdict(ctx)
 	}
 	return probe.Result{Verdict: probe.Failure, Output: fmt.Sprintf("the command did not end within %v, and was not killed", e.timeout)}, nil
 }
 
-// works returns nil if the runtime executes commands, or the reason for which it seems not to.
-func (p *Prober) works(e *execution) error {
+// checkRuntime returns nil if the runtime executes commands, or the reason for which it seems not to.
+func (p *Prober) checkRuntime(e *execution) error {
 	short, cancel := context.WithTimeout(e.ctx, p.cfg.Grace)
 	defer cancel()
 	// Any response is sufficient.

@@ -66,7 +66,7 @@ func (e *execution) verdict(ctx context.Context) (probe.Result, error) {
 	case exited:
 		return probe.Result{Verdict: probe.Failure, Output: cut(fmt.Sprintf("exit code %d: ", exit.ExitCode()), e.stdout, e.stderr)}, nil
 	case e.ctx.Err() != nil:
-		return probe.Result{}, givenUp(ctx)
+		return probe.Result{}, cancelledError(ctx)
 	case errors.Is(e.err, context.DeadlineExceeded) && e.took < e.timeout:
 		// The command still had time: a timeout of the runtime itself.
 		return probe.Result{}, fmt.Errorf("the runtime timed out after %v: %w", e.took.Round(time.Millisecond), e.err)

@@ -20,8 +20,8 @@ const (
 	// maxHeader is the maximum size of the header of a response.
 	maxHeader    = 256 << 10
 	maxRedirects = 10
-	// patience bounds the wait for the server to close the connection after a response.
-	patience = 10 * time.Millisecond
+	// closeWait bounds the wait for the server to close the connection after a response.
+	closeWait = 10 * time.Millisecond
 )
 
 // Config configures a Prober. The zero value is valid.
@@ -36,8 +36,8 @@ type Config struct {
 
 // Prober executes httpGet probes. It is safe for concurrent use.
 type Prober struct {
-	cfg      Config
-	patience time.Duration
+	cfg       Config
+	closeWait time.Duration
 }
 
 // New returns a Prober. It returns an error for an invalid Config.Version.
@@ -47,7 +47,7 @@ func New(cfg Config) (*Prober, error) {
 		return nil, fmt.Errorf("httpget: Config.Version %w", err)
 	}
 	cfg.Version = version
-	return &Prober{cfg: cfg, patience: patience}, nil
+	return &Prober{cfg: cfg, closeWait: closeWait}, nil
 }
 
 // Probe implements probe.Prober.
@@ -61,7 +61,7 @@ func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error
 	}
 	own, cancel := network.Bound(ctx, t)
 	defer cancel()
-	e := &exchange{conns: network.Conns{Connect: p.cfg.DialContext, Patience: p.patience}}
+	e := &exchange{conns: network.Conns{Connect: p.cfg.DialContext, Patience: p.closeWait}}
 	defer e.conns.Close()
 	response, err := e.client().Do(request.WithContext(own))
 	if err != nil {
@@ -87,8 +87,8 @@ func (e *exchange) verdict(caller, own context.Context, t probe.Target, status i
 
 type exchange struct {
 	conns network.Conns
-	// elsewhere is the foreign host of a redirect.
-	elsewhere string
+	// foreignHost is the host of a redirect to another host.
+	foreignHost string
 }
 
 func (e *exchange) client() *http.Client {
@@ -111,8 +111,8 @@ func (e *exchange) client() *http.Client {
 
 func (e *exchange) judge(status int) probe.Result {
 	switch {
-	case e.elsewhere != "":
-		return probe.Result{Verdict: probe.Warning, Output: fmt.Sprintf("HTTP status %d: the redirect to another host, %s, was not followed", status, e.elsewhere)}
+	case e.foreignHost != "":
+		return probe.Result{Verdict: probe.Warning, Output: fmt.Sprintf("HTTP status %d: the redirect to another host, %s, was not followed", status, e.foreignHost)}
 	case status < http.StatusOK || status >= http.StatusBadRequest:
 		return network.Failed("HTTP status %d", status)
 	case status >= http.StatusMultipleChoices:

@@ -249,7 +249,7 @@ func TestLeavesNothing(t *testing.T) {
 	const n = 1000
 	s := serve(t, "127.0.0.1", false, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
 	p := newProber(t)
-	p.patience = time.Minute // for a loaded machine
+	p.closeWait = time.Minute // for a loaded machine
 	target := s.target("/")
 	probeOnce := func() {
 		got, err := p.Probe(t.Context(), target)

@@ -24,7 +24,7 @@ func (e *exchange) checkRedirect(to *http.Request, via []*http.Request) error {
 	host := to.URL.Hostname()
 	switch {
 	case !strings.EqualFold(host, via[0].URL.Hostname()):
-		e.elsewhere = strings.ToValidUTF8(host[:min(len(host), maxHostShown)], "")
+		e.foreignHost = strings.ToValidUTF8(host[:min(len(host), maxHostShown)], "")
 		return http.ErrUseLastResponse
 	case len(via) > maxRedirects:
 		return errRedirects

@@ -253,7 +253,7 @@ func TestErrorTimeout(t *testing.T) {
 		got, err := p.Probe(t.Context(), target(&net.TCPAddr{Port: 80}, "/"))
 		require.NoError(t, err)
 		require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "HTTP status 500"}, got)
-		require.Equal(t, time.Minute+patience, time.Since(begin), "the connection ends in peace")
+		require.Equal(t, time.Minute+closeWait, time.Since(begin), "the connection ends in peace")
 	})
 }
 

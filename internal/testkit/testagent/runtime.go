@@ -18,7 +18,7 @@ type Runtime struct {
 	*fake.Runtime
 
 	mu     sync.Mutex
-	around Around
+	interceptor Around
 }
 
 // Around replaces a call. do makes the call.
@@ -28,27 +28,27 @@ type Around func(ctx context.Context, call string, do func() error) error
 func NewRuntime(r *fake.Runtime) *Runtime { return &Runtime{Runtime: r} }
 
 // Intercept sets the interceptor of further calls; nil removes it.
-func (l *Runtime) Intercept(around Around) {
+func (l *Runtime) Intercept(interceptor Around) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.around = around
+	l.interceptor = interceptor
 }
 
 func (l *Runtime) call(ctx context.Context, call string, do func() error) error {
 	l.mu.Lock()
-	around := l.around
+	interceptor := l.interceptor
 	l.mu.Unlock()
-	if around == nil {
+	if interceptor == nil {
 		return do()
 	}
-	return around(ctx, call, do)
+	return interceptor(ctx, call, do)
 }
 
 var _ cri.RuntimeService = (*Runtime)(nil)
 
-// lasting returns a context with which a late call, after its caller has given up, still takes
+// detached returns a context with which a late call, after its caller has given up, still takes
 // effect.
-func lasting(ctx context.Context) context.Context {
+func detached(ctx context.Context) context.Context {
 	if ctx.Err() != nil {
 		return context.WithoutCancel(ctx)
 	}
@@ -59,7 +59,7 @@ func lasting(ctx context.Context) context.Context {
 func (l *Runtime) id(ctx context.Context, call string, do func(context.Context) (string, error)) (string, error) {
 	var answer atomic.Pointer[string]
 	err := l.call(ctx, call, func() error {
-		id, err := do(lasting(ctx))
+		id, err := do(detached(ctx))
 		answer.Store(&id)
 		return err
 	})
@@ -93,7 +93,7 @@ func (l *Runtime) CreateContainer(ctx context.Context, sandbox string, config *r
 
 // StartContainer implements cri.RuntimeService.
 func (l *Runtime) StartContainer(ctx context.Context, id string) error {
-	return l.call(ctx, "StartContainer", func() error { return l.Runtime.StartContainer(lasting(ctx), id) })
+	return l.call(ctx, "StartContainer", func() error { return l.Runtime.StartContainer(detached(ctx), id) })
 }
 
 // StopContainer implements cri.RuntimeService.

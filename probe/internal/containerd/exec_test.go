@@ -33,7 +33,7 @@ func (n node) alive(ctx context.Context) error {
 
 func (p pod) runs(id, word string) int {
 	p.t.Helper()
-	out, _, err := p.runtime.ExecSync(p.t.Context(), id, []string{"/bin/ps", "-o", "args"}, patience)
+	out, _, err := p.runtime.ExecSync(p.t.Context(), id, []string{"/bin/ps", "-o", "args"}, testTimeout)
 	require.NoError(p.t, err)
 	return strings.Count(string(out), word)
 }
@@ -52,13 +52,13 @@ func TestExec(t *testing.T) {
 			"exit 255":                        {Verdict: probe.Failure, Output: "exit code 255: "},
 			"printf '%020000d' 0; echo e >&2": {Verdict: probe.Success, Output: strings.Repeat("0", 10<<10)},
 		} {
-			require.Equal(t, want, p.ask(prober, p.shell(id, script, patience)), script)
+			require.Equal(t, want, p.ask(prober, p.shell(id, script, testTimeout)), script)
 		}
 		for name, change := range map[string]func(*probe.Target){
 			"no such command":   func(t *probe.Target) { t.Probe.Exec.Command = []string{"/no/such/command"} },
 			"no such container": func(t *probe.Target) { t.ContainerID = "containerd://c0ffee" },
 		} {
-			target := p.shell(id, "exit 0", patience)
+			target := p.shell(id, "exit 0", testTimeout)
 			change(&target)
 			got, err := prober.Probe(t.Context(), target)
 			require.Error(t, err, name)
@@ -72,7 +72,7 @@ func TestExec(t *testing.T) {
 func TestExecTimeout(t *testing.T) {
 	onContainerd(t, func(t *testing.T, n node) {
 		p, id := n.sleeper()
-		prober, err := exec.New(exec.Config{Runtime: n.runtime, Grace: patience})
+		prober, err := exec.New(exec.Config{Runtime: n.runtime, Grace: testTimeout})
 		require.NoError(t, err)
 		for script, mark := range map[string]string{
 			"exec sleep 424242": "424242",
@@ -86,7 +86,7 @@ func TestExecTimeout(t *testing.T) {
 			require.GreaterOrEqual(t, time.Since(begin), time.Second)
 			n.eventually(func() bool { return p.runs(id, mark) == 0 })
 		}
-		require.Equal(t, probe.Success, p.ask(prober, p.shell(id, "exit 0", patience)).Verdict, "the container works")
+		require.Equal(t, probe.Success, p.ask(prober, p.shell(id, "exit 0", testTimeout)).Verdict, "the container works")
 	})
 }
 
@@ -97,7 +97,7 @@ func TestExecFlood(t *testing.T) {
 		prober, err := exec.New(exec.Config{Runtime: n.runtime})
 		require.NoError(t, err)
 		for _, script := range []string{"yes | head -c 2000000; exit 4", "yes | head -c 40000000; exit 4"} {
-			got, err := prober.Probe(t.Context(), p.shell(id, script, patience))
+			got, err := prober.Probe(t.Context(), p.shell(id, script, testTimeout))
 			t.Logf("%s: %v, %d bytes, %v", script, got.Verdict, len(got.Output), err)
 			if err != nil {
 				require.ErrorIs(t, err, cri.ErrReplyTooLarge)
@@ -106,7 +106,7 @@ func TestExecFlood(t *testing.T) {
 			require.Equal(t, probe.Failure, got.Verdict)
 			require.Len(t, got.Output, 10<<10+len("exit code 4: "))
 		}
-		require.Equal(t, probe.Success, p.ask(prober, p.shell(id, "exit 0", patience)).Verdict)
+		require.Equal(t, probe.Success, p.ask(prober, p.shell(id, "exit 0", testTimeout)).Verdict)
 	})
 }
 

@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds waits of a failed test.
-const patience = time.Minute
+// testTimeout bounds waits of a failed test.
+const testTimeout = time.Minute
 
 type node struct {
 	t                 *testing.T
@@ -55,7 +55,7 @@ func (n node) pod(network runtimeapi.NamespaceMode) pod {
 	id, err := n.runtime.RunPodSandbox(n.t.Context(), config, "")
 	require.NoError(n.t, err)
 	n.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(n.t.Context()), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(n.t.Context()), testTimeout)
 		defer cancel()
 		require.NoError(n.t, n.runtime.StopPodSandbox(ctx, id))
 		require.NoError(n.t, n.runtime.RemovePodSandbox(ctx, id))
@@ -81,7 +81,7 @@ func (p pod) start(name, image string, command ...string) string {
 
 // target returns a probe of the pod with a timeout of a minute.
 func (p pod) target(handler v1.ProbeHandler) probe.Target {
-	return probe.Target{PodIP: p.ip, Container: &v1.Container{}, Timeout: patience, Probe: &v1.Probe{ProbeHandler: handler}}
+	return probe.Target{PodIP: p.ip, Container: &v1.Container{}, Timeout: testTimeout, Probe: &v1.Probe{ProbeHandler: handler}}
 }
 
 func (p pod) ask(prober probe.Prober, target probe.Target) probe.Result {
@@ -99,7 +99,7 @@ func (p pod) passes(prober probe.Prober, target probe.Target) {
 
 func (n node) eventually(what func() bool) {
 	n.t.Helper()
-	for deadline := time.Now().Add(patience); !what(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(testTimeout); !what(); time.Sleep(20 * time.Millisecond) {
 		require.True(n.t, time.Now().Before(deadline), "not in time")
 	}
 }

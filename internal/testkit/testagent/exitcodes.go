@@ -11,11 +11,11 @@ import (
 type Answers struct {
 	mu    sync.Mutex
 	exits map[string]int // by "container command"; all others exit with 0
-	asked map[string]int
+	runs map[string]int
 }
 
 // NewAnswers returns Answers that are all 0.
-func NewAnswers() *Answers { return &Answers{exits: map[string]int{}, asked: map[string]int{}} }
+func NewAnswers() *Answers { return &Answers{exits: map[string]int{}, runs: map[string]int{}} }
 
 // Exec returns a resolver whose programs exit with these codes.
 func (a *Answers) Exec() fake.Resolver {
@@ -23,7 +23,7 @@ func (a *Answers) Exec() fake.Resolver {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		key := p.Container.Name + " " + p.Args[0]
-		a.asked[key]++
+		a.runs[key]++
 		return a.exits[key]
 	})
 }
@@ -39,5 +39,5 @@ func (a *Answers) Set(key string, exit int) {
 func (a *Answers) Count(key string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.asked[key]
+	return a.runs[key]
 }
