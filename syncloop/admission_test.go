@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-func answer(err error) Admitter {
+func admitterReturning(err error) Admitter {
 	return AdmitterFunc(func(*v1.Pod, []*v1.Pod) error { return err })
 }
 
@@ -23,36 +23,36 @@ func TestAdmitAll(t *testing.T) {
 		want      error
 	}{
 		{nil, nil},
-		{[]Admitter{answer(nil), answer(unset), answer(nil)}, nil},
-		{[]Admitter{answer(nil), answer(no), answer(wait)}, no},
-		{[]Admitter{answer(wait), answer(no)}, wait},
-		{[]Admitter{answer(nil), panics}, wait},
+		{[]Admitter{admitterReturning(nil), admitterReturning(unset), admitterReturning(nil)}, nil},
+		{[]Admitter{admitterReturning(nil), admitterReturning(no), admitterReturning(wait)}, no},
+		{[]Admitter{admitterReturning(wait), admitterReturning(no)}, wait},
+		{[]Admitter{admitterReturning(nil), panics}, wait},
 	} {
 		err := AdmitAll(c.admitters...).Admit(testPod("a", "a"), nil)
 		require.ErrorIs(t, err, c.want)
 	}
-	require.ErrorContains(t, AdmitAll(answer(nil), panics).Admit(testPod("a", "a"), nil), "admitter 2 of 2 (syncloop.AdmitterFunc) panicked: wait")
+	require.ErrorContains(t, AdmitAll(admitterReturning(nil), panics).Admit(testPod("a", "a"), nil), "admitter 2 of 2 (syncloop.AdmitterFunc) panicked: wait")
 }
 
 // Each result of an Admitter has its effect on the pod.
-func TestHandlerAnswers(t *testing.T) {
+func TestHandlerAdmissionResults(t *testing.T) {
 	var unset *Rejection
 	for _, c := range []struct {
-		name           string
-		answer         error
-		admitted, told bool
+		name                 string
+		answer               error
+		admitted, rejections bool
 	}{
 		{"nil", nil, true, false},
-		{"a rejection that is not set", unset, true, false},
+		{"a nil rejection", unset, true, false},
 		{"a rejection", Reject("No", "no"), false, true},
 		{"a rejection in a chain of errors", fmt.Errorf("quota: %w", Reject("No", "no")), false, true},
 		{"another error", errors.New("later"), false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var told []Rejection
+			var rejections []Rejection
 			h, w := newTestHandler(t, func(cfg *HandlerConfig) {
-				cfg.Admit = answer(c.answer)
-				cfg.OnReject = func(_ *v1.Pod, why Rejection) { told = append(told, why) }
+				cfg.Admit = admitterReturning(c.answer)
+				cfg.OnReject = func(_ *v1.Pod, why Rejection) { rejections = append(rejections, why) }
 			})
 			h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("a", "a")})
 			if c.admitted {
@@ -63,9 +63,9 @@ func TestHandlerAnswers(t *testing.T) {
 			require.Empty(t, w.take())
 			require.Empty(t, h.ActivePods())
 			require.Len(t, h.Unadmitted(), 1)
-			require.Equal(t, c.told, h.Unadmitted()[0].Rejected)
+			require.Equal(t, c.rejections, h.Unadmitted()[0].Rejected)
 			require.ErrorIs(t, h.Unadmitted()[0].Err, c.answer)
-			require.Equal(t, c.told, len(told) == 1)
+			require.Equal(t, c.rejections, len(rejections) == 1)
 		})
 	}
 }
@@ -74,7 +74,7 @@ func TestHandlerAnswers(t *testing.T) {
 func TestHandlerOnRejectPanics(t *testing.T) {
 	broken := true
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
-		cfg.Admit = answer(Reject("No", "no"))
+		cfg.Admit = admitterReturning(Reject("No", "no"))
 		cfg.OnReject = func(*v1.Pod, Rejection) {
 			if broken {
 				panic("no disk")

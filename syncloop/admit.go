@@ -36,7 +36,7 @@ type refusal struct {
 func (h *DefaultHandler) Unadmitted() []Unadmitted {
 	var list []Unadmitted
 	for _, pod := range h.desired.Pods() {
-		if why, ok := h.refusalOf(pod.UID); ok && h.outside(pod.UID) {
+		if why, ok := h.refusalOf(pod.UID); ok && h.isUnadmitted(pod.UID) {
 			list = append(list, Unadmitted{Pod: pod, Rejected: why.rejected, Err: why.err, Since: why.since})
 		}
 	}
@@ -54,8 +54,8 @@ func (h *DefaultHandler) newBatch(pods []*v1.Pod) ([]*v1.Pod, *batch) {
 	b := &batch{}
 	if len(pods) > 1 {
 		var err error
-		pods, err = checked(h.cfg.Order, pods)
-		h.tellOrder(err)
+		pods, err = applyOrder(h.cfg.Order, pods)
+		h.logOrderError(err)
 	}
 	if h.cfg.Admit != nil {
 		b.pending = make(map[types.UID]bool, len(pods))
@@ -66,8 +66,8 @@ func (h *DefaultHandler) newBatch(pods []*v1.Pod) ([]*v1.Pod, *batch) {
 	return pods, b
 }
 
-// tellOrder logs an error of the order when its text changes.
-func (h *DefaultHandler) tellOrder(err error) {
+// logOrderError logs an error of the order when its text changes.
+func (h *DefaultHandler) logOrderError(err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
@@ -85,7 +85,7 @@ func (h *DefaultHandler) admit(pod *v1.Pod, b *batch) bool {
 	if h.cfg.Admit == nil {
 		return true
 	}
-	err := h.ask(pod, b)
+	err := h.callAdmitter(pod, b)
 	if !admitted(err) {
 		err = h.refuse(pod, err)
 	}
@@ -100,9 +100,9 @@ func (h *DefaultHandler) admit(pod *v1.Pod, b *batch) bool {
 	return true
 }
 
-// ask returns the Admitter's result for a pod, or nil without a call if the pod needs no
+// callAdmitter returns the Admitter's result for a pod, or nil without a call if the pod needs no
 // admission.
-func (h *DefaultHandler) ask(pod *v1.Pod, b *batch) error {
+func (h *DefaultHandler) callAdmitter(pod *v1.Pod, b *batch) error {
 	if pod.DeletionTimestamp != nil || h.ended(pod) || h.cfg.Workers.State(pod.UID).State != podworkers.StateUnknown {
 		return nil
 	}
@@ -124,14 +124,14 @@ func (h *DefaultHandler) refuse(pod *v1.Pod, err error) error {
 			rejected, err = false, panicked
 		}
 	}
-	before, told := h.refusalOf(pod.UID)
+	before, refusedBefore := h.refusalOf(pod.UID)
 	now := refusal{rejected: rejected, err: err, since: time.Now()}
-	if told && before.rejected == rejected {
+	if refusedBefore && before.rejected == rejected {
 		now.since = before.since
 	}
 	h.locked(func() { h.refused[pod.UID] = now })
 	switch {
-	case told && before.err.Error() == err.Error() && before.rejected == rejected:
+	case refusedBefore && before.err.Error() == err.Error() && before.rejected == rejected:
 	case rejected:
 		h.cfg.Logger.Warn("pod rejected", append(podAttrs(pod), "reason", why.Reason, "message", why.Message)...)
 	default:
@@ -140,13 +140,13 @@ func (h *DefaultHandler) refuse(pod *v1.Pod, err error) error {
 	return err
 }
 
-func (h *DefaultHandler) admitHeld() {
+func (h *DefaultHandler) admitWaiting() {
 	refused := 0
 	h.locked(func() { refused = len(h.refused) })
 	if refused == 0 {
 		return
 	}
-	pods, b := h.newBatch(slices.DeleteFunc(h.desired.Pods(), func(pod *v1.Pod) bool { return !h.held(pod.UID) }))
+	pods, b := h.newBatch(slices.DeleteFunc(h.desired.Pods(), func(pod *v1.Pod) bool { return !h.isWaiting(pod.UID) }))
 	for _, pod := range pods {
 		if h.admit(pod, b) {
 			h.update(podworkers.Update{Type: podworkers.UpdateCreate, Pod: pod})
@@ -166,7 +166,7 @@ func (h *DefaultHandler) activeExcept(pending map[types.UID]bool) []*v1.Pod {
 			active = append(active, h.cfg.Allocator.Allocated(pod))
 		}
 	}
-	leaving := h.left()
+	leaving := h.leavingPods()
 	slices.SortFunc(leaving, compareCreation)
 	for _, pod := range leaving {
 		state := h.cfg.Workers.State(pod.UID)
@@ -203,15 +203,15 @@ func (h *DefaultHandler) refusalOf(uid types.UID) (refusal, bool) {
 	return why, ok
 }
 
-// outside reports whether a pod was not admitted and has no worker, so that the workers must not
+// isUnadmitted reports whether a pod was not admitted and has no worker, so that the workers must not
 // receive it.
-func (h *DefaultHandler) outside(uid types.UID) bool {
+func (h *DefaultHandler) isUnadmitted(uid types.UID) bool {
 	_, refused := h.refusalOf(uid)
 	return refused && h.cfg.Workers.State(uid).State == podworkers.StateUnknown
 }
 
-// held reports whether a pod waits for another admission.
-func (h *DefaultHandler) held(uid types.UID) bool {
+// isWaiting reports whether a pod waits for another admission.
+func (h *DefaultHandler) isWaiting(uid types.UID) bool {
 	why, refused := h.refusalOf(uid)
 	return refused && !why.rejected && h.cfg.Workers.State(uid).State == podworkers.StateUnknown
 }

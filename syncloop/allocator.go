@@ -31,16 +31,16 @@ const (
 	RetryPeriodic      = "periodic_retry"
 )
 
-// asDesired is the Allocator that allocates all requests.
-type asDesired struct{}
+// allocateRequests is the Allocator that allocates all requests.
+type allocateRequests struct{}
 
-func (asDesired) Allocated(pod *v1.Pod) *v1.Pod       { return pod }
-func (asDesired) Retry(string, []*v1.Pod) []types.UID { return nil }
+func (allocateRequests) Allocated(pod *v1.Pod) *v1.Pod       { return pod }
+func (allocateRequests) Retry(string, []*v1.Pod) []types.UID { return nil }
 
 // allocate calls the Allocator and updates the workers of the pods that it returns. The caller
-// updates the pods in told itself.
-func (h *DefaultHandler) allocate(trigger string, told []*v1.Pod) {
-	if _, none := h.cfg.Allocator.(asDesired); none {
+// updates the pods in updated itself.
+func (h *DefaultHandler) allocate(trigger string, updated []*v1.Pod) {
+	if _, none := h.cfg.Allocator.(allocateRequests); none {
 		return
 	}
 	active := h.activeExcept(nil)
@@ -50,26 +50,26 @@ func (h *DefaultHandler) allocate(trigger string, told []*v1.Pod) {
 			active[i] = desired
 		}
 	}
-	if h.count(active) && trigger == RetryPeriodic {
+	if h.recordActive(active) && trigger == RetryPeriodic {
 		trigger = RetryPodTerminated
 	}
 	for _, uid := range h.cfg.Allocator.Retry(trigger, active) {
-		if slices.ContainsFunc(told, func(pod *v1.Pod) bool { return pod.UID == uid }) {
+		if slices.ContainsFunc(updated, func(pod *v1.Pod) bool { return pod.UID == uid }) {
 			continue
 		}
-		if pod := h.desired.Get(uid); pod != nil && !h.outside(uid) {
+		if pod := h.desired.Get(uid); pod != nil && !h.isUnadmitted(uid) {
 			h.update(podworkers.Update{Type: podworkers.UpdateUpdate, Pod: pod})
 		}
 	}
 }
 
-// count records the active pods and reports whether a pod of the previous call is no longer
+// recordActive records the active pods and reports whether a pod of the previous call is no longer
 // active.
-func (h *DefaultHandler) count(active []*v1.Pod) (fewer bool) {
-	before := h.counted
-	h.counted = make(map[types.UID]bool, len(active))
+func (h *DefaultHandler) recordActive(active []*v1.Pod) (fewer bool) {
+	before := h.lastActive
+	h.lastActive = make(map[types.UID]bool, len(active))
 	for _, pod := range active {
-		h.counted[pod.UID] = true
+		h.lastActive[pod.UID] = true
 		delete(before, pod.UID)
 	}
 	return len(before) > 0

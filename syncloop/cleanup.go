@@ -107,7 +107,7 @@ func (c *Cleanup) RuntimePods(ctx context.Context) ([]podworkers.RuntimePod, err
 	if !c.listed {
 		c.listed = true
 		if c.runtime, c.listErr = c.list(ctx); c.listErr != nil {
-			c.listErr = fmt.Errorf("listing the pods of the runtime: %w", c.listErr)
+			c.listErr = fmt.Errorf("list the pods of the runtime: %w", c.listErr)
 		}
 	}
 	return c.runtime, c.listErr
@@ -121,11 +121,11 @@ func (c *Cleanup) RuntimePods(ctx context.Context) ([]podworkers.RuntimePod, err
 // restarts pods of ready sources.
 func (h *DefaultHandler) HandlePodCleanups(ctx context.Context) error {
 	if !h.cfg.Sources.Ready() {
-		h.admitHeld()
+		h.admitWaiting()
 		if h.cfg.PerSource {
 			h.restartFinished()
 		}
-		h.forgetLeft(func(uid types.UID) bool {
+		h.forgetLeaving(func(uid types.UID) bool {
 			state := h.cfg.Workers.State(uid).State
 			return state == podworkers.StateUnknown || state == podworkers.StateFinished
 		})
@@ -134,7 +134,7 @@ func (h *DefaultHandler) HandlePodCleanups(ctx context.Context) error {
 	r := &cleaning{ctx: ctx, unprepared: map[string]error{}}
 	r.prepare(slices.Concat(h.cfg.Cleaners, h.cfg.FinalCleaners))
 	c := h.newCleanup()
-	h.forgetLeft(func(uid types.UID) bool { _, known := c.Known[uid]; return !known })
+	h.forgetLeaving(func(uid types.UID) bool { _, known := c.Known[uid]; return !known })
 	r.clean(c, h.cfg.Cleaners)
 	// Without the restarts the set of leftovers is unknown.
 	if r.run("restarting pods", func() error { h.restartMissing(c); return nil }) == nil {
@@ -169,10 +169,10 @@ func (h *DefaultHandler) newCleanup() *Cleanup {
 	return c
 }
 
-// forgetLeft drops the pods in leaving for which over returns true.
-func (h *DefaultHandler) forgetLeft(over func(types.UID) bool) {
-	for _, pod := range h.left() {
-		if over(pod.UID) {
+// forgetLeaving drops the pods in leaving for which ended returns true.
+func (h *DefaultHandler) forgetLeaving(ended func(types.UID) bool) {
+	for _, pod := range h.leavingPods() {
+		if ended(pod.UID) {
 			h.locked(func() { delete(h.leaving, pod.UID) })
 		}
 	}
@@ -203,7 +203,7 @@ func (r *cleaning) prepare(cleaners []Cleaner) {
 		if c.Prepare == nil {
 			continue
 		}
-		err := r.run("preparing "+c.Name, func() error { return named(c.Name, c.Prepare(r.ctx)) })
+		err := r.run("preparing "+c.Name, func() error { return withName(c.Name, c.Prepare(r.ctx)) })
 		if err != nil {
 			r.unprepared[c.Name] = err
 		}
@@ -217,14 +217,14 @@ func (r *cleaning) clean(cleanup *Cleanup, cleaners []Cleaner) {
 		}
 		status := CleanerStatus{Name: c.Name, At: time.Now(), Err: r.unprepared[c.Name]}
 		if status.Err == nil {
-			status.Err = r.run(c.Name, func() error { return named(c.Name, c.Clean(r.ctx, cleanup)) })
+			status.Err = r.run(c.Name, func() error { return withName(c.Name, c.Clean(r.ctx, cleanup)) })
 			status.Took = time.Since(status.At)
 		}
 		r.statuses = append(r.statuses, status)
 	}
 }
 
-func named(name string, err error) error {
+func withName(name string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -236,21 +236,21 @@ func named(name string, err error) error {
 // pods are not killed.
 func (h *DefaultHandler) restartMissing(c *Cleanup) {
 	var missing []*v1.Pod
-	held := map[types.UID]bool{}
+	waiting := map[types.UID]bool{}
 	for _, pod := range c.Pods {
 		if _, known := c.Known[pod.UID]; known || h.ended(pod) {
 			continue
 		}
-		if why, refused := h.refusalOf(pod.UID); !refused || !why.rejected {
+		if refusal, refused := h.refusalOf(pod.UID); !refused || !refusal.rejected {
 			missing = append(missing, pod)
-			held[pod.UID] = refused
+			waiting[pod.UID] = refused
 		}
 	}
 	missing, b := h.newBatch(missing)
 	for _, pod := range missing {
 		if h.admit(pod, b) && h.update(podworkers.Update{Type: podworkers.UpdateCreate, Pod: pod}) {
 			c.Known[pod.UID] = podworkers.KnownPod{State: podworkers.StateSyncing, HasConfig: true, Static: podfacts.IsStatic(pod)}
-			if !held[pod.UID] {
+			if !waiting[pod.UID] {
 				h.cfg.OnRestart(pod)
 			}
 		}
@@ -277,7 +277,7 @@ func (h *DefaultHandler) killLeftovers(ctx context.Context, c *Cleanup) error {
 	var errs []error
 	for _, orphan := range inRuntime {
 		// A pod that waits for admission may have been running before the agent started.
-		if _, known := c.Known[orphan.UID]; known || h.held(orphan.UID) {
+		if _, known := c.Known[orphan.UID]; known || h.isWaiting(orphan.UID) {
 			continue
 		}
 		h.cfg.Logger.Info("killing an orphaned pod of the runtime", "pod", orphan.Namespace+"/"+orphan.Name, "podUID", orphan.UID)

@@ -22,14 +22,14 @@ import (
 // command executes one line of a script and returns the events. The commands:
 //
 //	option sources=file,api   the configured sources of pods; this is the default
-//	option per-source, hold, order=priority
+//	option per-source, needs, order=priority
 //	pod a ...                 sets fields of pod a: name= (its UID by default), mirror, deleting,
 //	                          phase=, rev=, grace=, created=SECOND, priority=, needs=NAME, deadline=SECONDS
 //	set file a b              the newest set of the source
 //	emit container-died a     emits an event
 //	runtime a b               the pods of the runtime
 //	down 3, down, up          3, all or no health checks fail; `down` writes no log line
-//	answer a refuse REASON    the admitter's result: refuse, hold or panic, with text; or yes
+//	admission a reject REASON the admitter's result: reject, defer or panic, with text; or admit
 //	on a SyncPod: error, 5s ok   results of the workers' calls; the last one repeats
 //	cleaner hang 5m           the cleaner's behaviour in the next housekeeping: hang, fail or panic
 //	wait 2s                   time passes
@@ -38,17 +38,17 @@ import (
 func (n *node) command(line string) string {
 	verb, rest, _ := strings.Cut(line, " ")
 	words := strings.Fields(rest)
-	said, err := n.configure(verb, rest, words)
+	output, err := n.configure(verb, rest, words)
 	if errors.Is(err, errOther) {
 		n.start()
-		said, err = n.act(verb, rest, words)
+		output, err = n.act(verb, rest, words)
 	}
 	require.NoError(n.t, err, line)
 	synctest.Wait()
 	if n.agent != nil {
 		require.NoError(n.t, n.rec.Check(n.workers), "after %s", line)
 	}
-	return n.take() + said
+	return n.take() + output
 }
 
 var errOther = errors.New("unknown command")
@@ -61,23 +61,23 @@ func (n *node) configure(verb, rest string, words []string) (string, error) {
 	case "option":
 		return "", n.option(rest)
 	case "pod":
-		return "", n.describe(words[0], words[1:])
+		return "", n.setPodFields(words[0], words[1:])
 	case "runtime":
 		n.runtime = nil
 		for _, uid := range words {
 			n.runtime = append(n.runtime, podworkers.RuntimePod{UID: types.UID(uid), Name: uid, Namespace: "ns"})
 		}
-	case "answer":
-		uid, answer, _ := strings.Cut(rest, " ")
-		n.answers[types.UID(uid)] = answer
+	case "admission":
+		uid, result, _ := strings.Cut(rest, " ")
+		n.admissions[types.UID(uid)] = result
 	case "cleaner":
 		n.cleaner = rest
 	case "up":
-		n.bad = 0
+		n.failingChecks = 0
 	case "down":
-		n.bad = -1
+		n.failingChecks = -1
 		if rest != "" {
-			n.bad, _ = strconv.Atoi(rest)
+			n.failingChecks, _ = strconv.Atoi(rest)
 		}
 	default:
 		return "", errOther
@@ -92,8 +92,8 @@ func (n *node) option(text string) error {
 		n.sources = strings.Split(value, ",")
 	case key == "per-source":
 		n.perSource = true
-	case key == "hold":
-		n.hold = true
+	case key == "needs":
+		n.needs = true
 	case text == "order=priority":
 		n.order = syncloop.ByPriority
 	default:
@@ -114,7 +114,7 @@ func (n *node) act(verb, rest string, words []string) (string, error) {
 	case "emit":
 		return "", n.emit(words)
 	case "on":
-		return "", n.on(rest)
+		return "", n.setResults(rest)
 	case "wait":
 		d, err := time.ParseDuration(rest)
 		time.Sleep(d)
@@ -125,10 +125,10 @@ func (n *node) act(verb, rest string, words []string) (string, error) {
 		n.start()
 		return "", nil
 	}
-	return n.ask(verb, words)
+	return n.query(verb, words)
 }
 
-func (n *node) ask(verb string, words []string) (string, error) {
+func (n *node) query(verb string, words []string) (string, error) {
 	switch verb {
 	case "health":
 		return fmt.Sprintf("health: %v\n", n.loop.CheckHealth()), nil
@@ -166,10 +166,10 @@ func (n *node) emit(words []string) error {
 	return errors.New("unknown kind")
 }
 
-// on scripts the results of the workers' calls.
-func (n *node) on(rest string) error {
-	whose, list, _ := strings.Cut(rest, ": ")
-	uid, name, _ := strings.Cut(whose, " ")
+// setResults scripts the results of the workers' calls.
+func (n *node) setResults(rest string) error {
+	target, list, _ := strings.Cut(rest, ": ")
+	uid, name, _ := strings.Cut(target, " ")
 	for call := podworkers.CallSyncPod; call <= podworkers.CallSyncTerminatedPod; call++ {
 		if call.String() != name {
 			continue
@@ -205,7 +205,7 @@ func (n *node) pod(uid string) *v1.Pod {
 	return n.pods[uid]
 }
 
-func (n *node) describe(uid string, attributes []string) error {
+func (n *node) setPodFields(uid string, attributes []string) error {
 	pod := n.pod(uid).DeepCopy()
 	n.pods[uid] = pod
 	for _, a := range attributes {

@@ -100,8 +100,8 @@ type DefaultHandler struct {
 	leaving  map[types.UID]*v1.Pod
 	cleaned  []CleanerStatus
 	orderErr string // used by the loop only
-	// counted are the active pods at the last call of the Allocator. Used by the loop only.
-	counted map[types.UID]bool
+	// lastActive are the active pods at the last call of the Allocator. Used by the loop only.
+	lastActive map[types.UID]bool
 }
 
 var _ Handler = (*DefaultHandler)(nil)
@@ -114,7 +114,7 @@ func NewHandler(cfg HandlerConfig) (*DefaultHandler, error) {
 		return nil, err
 	}
 	fields.Default[SourceReadiness](&cfg.Sources, alwaysReady{})
-	fields.Default[Allocator](&cfg.Allocator, asDesired{})
+	fields.Default[Allocator](&cfg.Allocator, allocateRequests{})
 	fields.Default(&cfg.Desired, &Desired{})
 	fields.Default(&cfg.Order, ByCreation)
 	fields.Default(&cfg.OnReject, func(*v1.Pod, Rejection) {})
@@ -164,19 +164,19 @@ func (h *DefaultHandler) HandlePodUpdates(_ context.Context, pods []*v1.Pod) {
 		h.desired.Set(pod)
 	}
 	h.allocate(RetryPodUpdated, pods)
-	askAgain := false
+	admitAgain := false
 	for _, pod := range pods {
 		switch {
 		case podfacts.IsMirror(pod):
 			h.syncStaticOf(pod)
-		case pod.DeletionTimestamp != nil || !h.outside(pod.UID):
+		case pod.DeletionTimestamp != nil || !h.isUnadmitted(pod.UID):
 			h.update(podworkers.Update{Type: podworkers.UpdateUpdate, Pod: pod})
 		default:
-			askAgain = askAgain || h.held(pod.UID)
+			admitAgain = admitAgain || h.isWaiting(pod.UID)
 		}
 	}
-	if askAgain {
-		h.admitHeld()
+	if admitAgain {
+		h.admitWaiting()
 	}
 }
 
@@ -189,13 +189,13 @@ func (h *DefaultHandler) HandlePodRemoves(_ context.Context, pods []*v1.Pod) {
 			h.syncStaticOf(pod)
 			continue
 		}
-		outside := h.outside(pod.UID)
+		unadmitted := h.isUnadmitted(pod.UID)
 		h.locked(func() {
 			delete(h.refused, pod.UID)
 			h.leaving[pod.UID] = pod
 		})
 		switch {
-		case outside:
+		case unadmitted:
 		case !h.mayRemove(pod):
 			h.cfg.Logger.Info("pod removed from its source; waiting until sources are ready before killing it", podAttrs(pod)...)
 		default:
@@ -211,7 +211,7 @@ func (h *DefaultHandler) HandlePodRemoves(_ context.Context, pods []*v1.Pod) {
 func (h *DefaultHandler) HandlePodReconcile(ctx context.Context, pods []*v1.Pod) {
 	for _, pod := range pods {
 		h.desired.Set(pod)
-		if podfacts.IsMirror(pod) || h.outside(pod.UID) {
+		if podfacts.IsMirror(pod) || h.isUnadmitted(pod.UID) {
 			continue
 		}
 		if podfacts.ReadyIsStale(pod) || h.endedByOthers(pod) {
@@ -236,7 +236,7 @@ func (h *DefaultHandler) HandlePodSyncs(ctx context.Context, syncs []Sync) {
 		switch pod := h.desired.Get(uid); {
 		case pod == nil:
 			h.syncLeaving(uid, s.Kinds)
-		case !h.outside(uid):
+		case !h.isUnadmitted(uid):
 			h.update(podworkers.Update{Type: podworkers.UpdateSync, Pod: pod})
 		}
 		if s.Kinds.Has(ContainerDied) {
@@ -259,7 +259,7 @@ func (h *DefaultHandler) syncLeaving(uid types.UID, kinds Kinds) {
 // pod.
 func (h *DefaultHandler) syncStaticOf(mirror *v1.Pod) {
 	pod := h.desired.ByName(mirror.Namespace, mirror.Name)
-	if pod == nil || !podfacts.IsStatic(pod) || h.outside(pod.UID) {
+	if pod == nil || !podfacts.IsStatic(pod) || h.isUnadmitted(pod.UID) {
 		return
 	}
 	h.update(podworkers.Update{Type: podworkers.UpdateUpdate, Pod: pod})
@@ -308,8 +308,8 @@ func (h *DefaultHandler) locked(f func()) {
 	f()
 }
 
-// left returns the pods that are no longer desired and may have a worker.
-func (h *DefaultHandler) left() (pods []*v1.Pod) {
+// leavingPods returns the pods that are no longer desired and may have a worker.
+func (h *DefaultHandler) leavingPods() (pods []*v1.Pod) {
 	h.locked(func() { pods = slices.Collect(maps.Values(h.leaving)) })
 	return pods
 }

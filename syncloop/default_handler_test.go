@@ -25,7 +25,7 @@ type fakeWorkers struct {
 	mirrors map[string]bool
 	forget  []types.UID
 	fail    error
-	told    []*v1.Pod // pods of the updates
+	updated []*v1.Pod // pods of the updates
 }
 
 func newFakeWorkers() *fakeWorkers {
@@ -46,7 +46,7 @@ func (w *fakeWorkers) UpdatePod(u podworkers.Update) error {
 	if u.Kill != nil && u.Kill.GracePeriodSeconds != nil {
 		call += fmt.Sprint(" grace ", *u.Kill.GracePeriodSeconds)
 	}
-	w.calls, w.told = append(w.calls, call), append(w.told, u.Pod)
+	w.calls, w.updated = append(w.calls, call), append(w.updated, u.Pod)
 	return w.fail
 }
 
@@ -114,9 +114,9 @@ func isDeleting(pod *v1.Pod) { now := metav1.Unix(1, 0); pod.DeletionTimestamp =
 
 func state(s podworkers.State) podworkers.PodState { return podworkers.PodState{State: s} }
 
-func refuse(asked *[]string, refused ...types.UID) Admitter {
+func admitterRefusing(calls *[]string, refused ...types.UID) Admitter {
 	return AdmitterFunc(func(pod *v1.Pod, active []*v1.Pod) error {
-		*asked = append(*asked, pod.Name+" beside "+names(active))
+		*calls = append(*calls, pod.Name+" beside "+names(active))
 		for _, uid := range refused {
 			if pod.UID == uid {
 				return Reject("OutOfcpu", "too much")
@@ -133,7 +133,7 @@ func TestHandlerActivePods(t *testing.T) {
 		cfg.Phase = func(pod *v1.Pod) v1.PodPhase { return map[types.UID]v1.PodPhase{"2": v1.PodFailed}[pod.UID] }
 	})
 	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("a", "1", inPhase(v1.PodSucceeded)), testPod("b", "2"), testPod("c", "3", isDeleting), testPod("d", "4"), mirrorPod("e", "m")})
-	require.Equal(t, []string{"create 1", "create 2", "create 3", "create 4"}, w.take(), "a mirror without its pod is kept in mind only")
+	require.Equal(t, []string{"create 1", "create 2", "create 3", "create 4"}, w.take(), "a mirror pod without a static pod is stored only")
 	w.states["4"] = state(podworkers.StateTerminating)
 	require.Equal(t, "c,d", names(h.ActivePods()))
 	w.states["1"], w.states["4"] = state(podworkers.StateTerminating), state(podworkers.StateTerminated)
@@ -170,33 +170,33 @@ func TestHandlerReconcile(t *testing.T) {
 
 	w.states["8"] = podworkers.PodState{State: podworkers.StateSyncing}
 	w.states["9"] = podworkers.PodState{State: podworkers.StateTerminating}
-	h.HandlePodReconcile(t.Context(), []*v1.Pod{testPod("ended by others", "8", inPhase(v1.PodFailed)), testPod("on its way", "9", inPhase(v1.PodFailed))})
+	h.HandlePodReconcile(t.Context(), []*v1.Pod{testPod("ended by another writer", "8", inPhase(v1.PodFailed)), testPod("terminating", "9", inPhase(v1.PodFailed))})
 	require.Equal(t, []string{"sync 8"}, w.take())
 	runs := testPod("runs", "8", inPhase(v1.PodRunning))
 	h.HandlePodReconcile(t.Context(), []*v1.Pod{runs})
 	require.Empty(t, w.take())
-	require.Same(t, runs, h.Desired().Get("8"), "its status is the newest one")
+	require.Same(t, runs, h.Desired().Get("8"), "Desired has the newest version")
 
 	evicted := testPod("evicted", "6", inPhase(v1.PodFailed), func(pod *v1.Pod) { pod.Status.Reason = "Evicted" })
 	h.HandlePodReconcile(t.Context(), []*v1.Pod{evicted})
 	w.states["6"] = podworkers.PodState{State: podworkers.StateTerminated, Evicted: true}
 	h.HandlePodReconcile(t.Context(), []*v1.Pod{evicted})
 	h.HandlePodReconcile(t.Context(), []*v1.Pod{testPod("not yet", "7", inPhase(v1.PodRunning), func(pod *v1.Pod) { pod.Status.Reason = "Evicted" })})
-	require.Equal(t, []string{"6false", "6true"}, pruned, "all only when the exit codes are known")
+	require.Equal(t, []string{"6false", "6true"}, pruned, "all containers are pruned only after termination")
 }
 
 // Mirror pods and pods that were not admitted have no worker: the handler neither syncs nor prunes
 // them.
 func TestHandlerReconcilesOnlyPodsWithWorkers(t *testing.T) {
-	var asked []string
+	var calls []string
 	pruned := 0
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
-		cfg.Admit = refuse(&asked, "1")
+		cfg.Admit = admitterRefusing(&calls, "1")
 		cfg.Prune = func(context.Context, types.UID, bool) { pruned++ }
 	})
 	evicted := func(pod *v1.Pod) { pod.Status.Phase, pod.Status.Reason = v1.PodFailed, "Evicted" }
 	open := gated(v1.ContainersReady, "gate")
-	refused, mirror := testPod("refused", "1", open), mirrorPod("nobody", "m")
+	refused, mirror := testPod("refused", "1", open), mirrorPod("mirror", "m")
 	open(mirror)
 	h.HandlePodAdditions(t.Context(), []*v1.Pod{refused, mirror})
 	require.Empty(t, w.take())
@@ -230,7 +230,7 @@ func TestCleanupWorking(t *testing.T) {
 			require.True(t, c.Desired("new"))
 			require.True(t, c.Desired("m"))
 			require.False(t, c.Desired("b"))
-			require.True(t, c.Running("new"), "restarts show in the final steps")
+			require.True(t, c.Running("new"), "the final cleaners get restarted pods")
 			require.True(t, c.PossiblyRunning("c"))
 			require.False(t, c.PossiblyRunning("b"))
 			require.False(t, c.PossiblyRunning("gone"))
@@ -273,13 +273,13 @@ func TestHandlerCleanersFail(t *testing.T) {
 	h, w = newTestHandler(t, func(cfg *HandlerConfig) {
 		cfg.Cleaners = []Cleaner{cleaner("a", errors.New("no list"), nil), panics, cleaner("b", nil, nil)}
 		cfg.FinalCleaners = []Cleaner{cleaner("d", nil, errors.New("stays"))}
-		cfg.RuntimePods = func(context.Context) ([]podworkers.RuntimePod, error) { return nil, errors.New("no answer") }
+		cfg.RuntimePods = func(context.Context) ([]podworkers.RuntimePod, error) { return nil, errors.New("no response") }
 	})
 	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("x", "x")})
 	w.take()
 	err := h.HandlePodCleanups(t.Context())
 	require.Equal(t, []string{"prepare a after 0", "prepare b after 0", "prepare d after 0", "clean b after 1", "clean d after 2"}, ran)
-	require.EqualError(t, err, "a: no list\nc panicked: oh\nlisting the pods of the runtime: no answer\nd: stays")
+	require.EqualError(t, err, "a: no list\nc panicked: oh\nlist the pods of the runtime: no response\nd: stays")
 	var errs []string
 	for _, s := range h.CleanerStatuses() {
 		errs = append(errs, fmt.Sprint(s.Name, " ", s.Err))
@@ -301,12 +301,12 @@ func TestDeadlines(t *testing.T) {
 		return func(pod *v1.Pod) { pod.Spec.ActiveDeadlineSeconds = &seconds }
 	}
 	started := func(pod *v1.Pod) *metav1.Time {
-		if pod.Name == "not begun" {
+		if pod.Name == "not started" {
 			return nil
 		}
 		return &metav1.Time{Time: begin}
 	}
-	pods := []*v1.Pod{testPod("not begun", "n", after(1)), testPod("a", "a", after(10)), testPod("b", "b", after(20))}
+	pods := []*v1.Pod{testPod("not started", "n", after(1)), testPod("a", "a", after(10)), testPod("b", "b", after(20))}
 	d := deadlines{}
 	for _, c := range []struct {
 		at    time.Duration
@@ -342,8 +342,8 @@ func TestExtremeDeadlines(t *testing.T) {
 		require.Equal(t, past, PastActiveDeadline(pod, &begin, begin.Time), seconds)
 		require.False(t, PastActiveDeadline(pod, nil, begin.Add(time.Hour)))
 		require.False(t, PastActiveDeadline(testPod("no limit", "1"), &begin, begin.Add(time.Hour)))
-		told, pause := deadlines{}.check([]*v1.Pod{pod}, func(*v1.Pod) *metav1.Time { return &begin }, begin.Time)
-		require.Equal(t, past, len(told) == 1, seconds)
+		emitted, pause := deadlines{}.check([]*v1.Pod{pod}, func(*v1.Pod) *metav1.Time { return &begin }, begin.Time)
+		require.Equal(t, past, len(emitted) == 1, seconds)
 		require.Equal(t, deadlinePeriod, pause, seconds)
 	}
 }
@@ -370,7 +370,7 @@ func TestHandlerRestartsPerSource(t *testing.T) {
 	h.HandlePodAdditions(t.Context(), []*v1.Pod{pod})
 	w.take()
 	h.HandlePodRemoves(t.Context(), []*v1.Pod{pod})
-	require.NotEmpty(t, w.take(), "without Sources all are ready")
+	require.NotEmpty(t, w.take(), "without Sources every source is ready")
 }
 
 func TestNewHandlerRefuses(t *testing.T) {

@@ -75,8 +75,8 @@ func (t *podTable) unsort(pod *v1.Pod) {
 	}
 }
 
-// named returns the pod that represents a full name, or nil.
-func (t *podTable) named(name string) *v1.Pod {
+// lookup returns the pod that represents a full name, or nil.
+func (t *podTable) lookup(name string) *v1.Pod {
 	if pods := t.byName[name]; len(pods) > 0 {
 		return pods[len(pods)-1]
 	}
@@ -125,7 +125,7 @@ func (d *Desired) LeftoverMirrors() []*v1.Pod {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return slices.DeleteFunc(d.mirrors.list(), func(mirror *v1.Pod) bool {
-		return d.pods.named(podfacts.FullName(mirror)) != nil
+		return d.pods.lookup(podfacts.FullName(mirror)) != nil
 	})
 }
 
@@ -141,7 +141,7 @@ func (d *Desired) Get(uid types.UID) *v1.Pod {
 func (d *Desired) ByName(namespace, name string) *v1.Pod {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return d.pods.named(name + "_" + namespace)
+	return d.pods.lookup(name + "_" + namespace)
 }
 
 // MirrorOf returns the mirror pod of a static pod, or nil.
@@ -151,7 +151,7 @@ func (d *Desired) MirrorOf(pod *v1.Pod) *v1.Pod {
 	if !podfacts.IsStatic(pod) {
 		return nil
 	}
-	return d.mirrors.named(podfacts.FullName(pod))
+	return d.mirrors.lookup(podfacts.FullName(pod))
 }
 
 func (d *Desired) has(uid types.UID) bool {
@@ -166,7 +166,7 @@ func (d *Desired) Translate(uid types.UID) types.UID {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	if mirror := d.mirrors.byUID[uid]; mirror != nil {
-		if pod := d.pods.named(podfacts.FullName(mirror)); pod != nil {
+		if pod := d.pods.lookup(podfacts.FullName(mirror)); pod != nil {
 			return pod.UID
 		}
 	}

@@ -62,13 +62,13 @@ func missing(handled map[types.UID]*v1.Pod, newest []*v1.Pod) []*v1.Pod {
 	for _, pod := range newest {
 		present[pod.UID] = true
 	}
-	var gone []*v1.Pod
+	var removed []*v1.Pod
 	for uid, pod := range handled {
 		if !present[uid] {
-			gone = append(gone, pod)
+			removed = append(removed, pod)
 		}
 	}
-	return gone
+	return removed
 }
 
 // compare returns the operation from old to pod, or 0 for no difference. old is nil for a new pod.

@@ -17,50 +17,50 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// chaos is a handler, a source of pods and a source of events that fail at random. It records its
+// failingParts is a handler, a source of pods and a source of events that fail at random. It records its
 // calls.
-type chaos struct {
-	mu       sync.Mutex
-	down     bool
-	weak     bool // Pods panics
-	slow     time.Duration
-	bad      map[types.UID]bool
-	inside   int
-	overlaps int
-	version  int
-	emitted  map[types.UID]int // version at the last event
-	synced   map[types.UID]int // version at the beginning of the last sync
-	told     map[types.UID]string
-	sets     map[string]map[types.UID]*v1.Pod
-	handled  map[string]int
-	asked    map[string]int
-	cleaned  int
-	fail     chan error // makes the event source fail
+type failingParts struct {
+	mu        sync.Mutex
+	down      bool
+	podsPanic bool // Pods panics
+	slow      time.Duration
+	failing   map[types.UID]bool
+	running   int
+	overlaps  int
+	version   int
+	emitted   map[types.UID]int // version at the last event
+	synced    map[types.UID]int // version at the beginning of the last sync
+	passed    map[types.UID]string
+	sets      map[string]map[types.UID]*v1.Pod
+	handled   map[string]int
+	requested map[string]int
+	cleaned   int
+	fail      chan error // makes the event source fail
 }
 
-func newChaos() *chaos {
-	return &chaos{
-		bad: map[types.UID]bool{}, emitted: map[types.UID]int{}, synced: map[types.UID]int{},
-		told: map[types.UID]string{}, sets: map[string]map[types.UID]*v1.Pod{}, handled: map[string]int{}, asked: map[string]int{}, fail: make(chan error),
+func newFailingParts() *failingParts {
+	return &failingParts{
+		failing: map[types.UID]bool{}, emitted: map[types.UID]int{}, synced: map[types.UID]int{},
+		passed: map[types.UID]string{}, sets: map[string]map[types.UID]*v1.Pod{}, handled: map[string]int{}, requested: map[string]int{}, fail: make(chan error),
 	}
 }
 
 // call records one call of the handler.
-func (c *chaos) call(uids []types.UID, note func(uid types.UID)) {
+func (c *failingParts) call(uids []types.UID, note func(uid types.UID)) {
 	c.mu.Lock()
-	if c.inside++; c.inside > 1 {
+	if c.running++; c.running > 1 {
 		c.overlaps++
 	}
 	slow := c.slow
 	c.mu.Unlock()
 	defer func() {
 		c.mu.Lock()
-		c.inside--
+		c.running--
 		c.mu.Unlock()
 	}()
 	for _, uid := range uids {
 		c.mu.Lock()
-		bad := c.bad[uid]
+		bad := c.failing[uid]
 		if !bad {
 			note(uid)
 		}
@@ -72,29 +72,29 @@ func (c *chaos) call(uids []types.UID, note func(uid types.UID)) {
 	time.Sleep(slow)
 }
 
-func (c *chaos) tell(pods []*v1.Pod) {
+func (c *failingParts) pass(pods []*v1.Pod) {
 	versions := map[types.UID]string{}
 	var uids []types.UID
 	for _, pod := range pods {
 		uids = append(uids, pod.UID)
 		versions[pod.UID] = pod.ResourceVersion
 	}
-	c.call(uids, func(uid types.UID) { c.told[uid] = versions[uid] })
+	c.call(uids, func(uid types.UID) { c.passed[uid] = versions[uid] })
 }
 
-func (c *chaos) HandlePodAdditions(_ context.Context, pods []*v1.Pod) { c.tell(pods) }
-func (c *chaos) HandlePodUpdates(_ context.Context, pods []*v1.Pod)   { c.tell(pods) }
-func (c *chaos) HandlePodReconcile(_ context.Context, pods []*v1.Pod) { c.tell(pods) }
+func (c *failingParts) HandlePodAdditions(_ context.Context, pods []*v1.Pod) { c.pass(pods) }
+func (c *failingParts) HandlePodUpdates(_ context.Context, pods []*v1.Pod)   { c.pass(pods) }
+func (c *failingParts) HandlePodReconcile(_ context.Context, pods []*v1.Pod) { c.pass(pods) }
 
-func (c *chaos) HandlePodRemoves(_ context.Context, pods []*v1.Pod) {
+func (c *failingParts) HandlePodRemoves(_ context.Context, pods []*v1.Pod) {
 	var uids []types.UID
 	for _, pod := range pods {
 		uids = append(uids, pod.UID)
 	}
-	c.call(uids, func(uid types.UID) { delete(c.told, uid) })
+	c.call(uids, func(uid types.UID) { delete(c.passed, uid) })
 }
 
-func (c *chaos) HandlePodSyncs(_ context.Context, syncs []Sync) {
+func (c *failingParts) HandlePodSyncs(_ context.Context, syncs []Sync) {
 	var uids []types.UID
 	for _, s := range syncs {
 		uids = append(uids, s.UID)
@@ -102,12 +102,12 @@ func (c *chaos) HandlePodSyncs(_ context.Context, syncs []Sync) {
 	c.call(uids, func(uid types.UID) { c.synced[uid] = c.emitted[uid] })
 }
 
-func (c *chaos) HandlePodCleanups(context.Context) error {
+func (c *failingParts) HandlePodCleanups(context.Context) error {
 	c.call([]types.UID{"housekeeping"}, func(types.UID) { c.cleaned++ })
-	return errors.New("something is always left")
+	return errors.New("a leftover remains")
 }
 
-func (c *chaos) Run(ctx context.Context, _ func(Event)) error {
+func (c *failingParts) Run(ctx context.Context, _ func(Event)) error {
 	select {
 	case <-ctx.Done():
 		return nil
@@ -116,23 +116,23 @@ func (c *chaos) Run(ctx context.Context, _ func(Event)) error {
 	}
 }
 
-func (c *chaos) Pods(source string) ([]*v1.Pod, bool) {
+func (c *failingParts) Pods(source string) ([]*v1.Pod, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.weak {
-		panic("no pods today")
+	if c.podsPanic {
+		panic("cannot read pods")
 	}
 	set, delivered := c.sets[source]
 	return slices.Collect(maps.Values(set)), delivered
 }
 
-func (c *chaos) Handled(source string) {
+func (c *failingParts) Handled(source string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.handled[source] = c.asked[source]
+	c.handled[source] = c.requested[source]
 }
 
-func (c *chaos) healthy() error {
+func (c *failingParts) healthy() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.down {
@@ -142,7 +142,7 @@ func (c *chaos) healthy() error {
 }
 
 // step performs the action that two bytes encode.
-func (c *chaos) step(l *Loop, what, which byte) {
+func (c *failingParts) step(l *Loop, what, which byte) {
 	uid := types.UID(fmt.Sprint(which % 5))
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,13 +160,13 @@ func (c *chaos) step(l *Loop, what, which byte) {
 			source = string("ab"[which/5%2])
 		}
 		c.put(source, op, uid)
-		c.asked[source] = c.version
+		c.requested[source] = c.version
 		l.Emit(Event{Kind: PodsChanged, Source: source})
 	case 6:
-		c.down, c.weak = which%2 == 0, which%3 == 0
+		c.down, c.podsPanic = which%2 == 0, which%3 == 0
 	case 7:
-		c.bad[uid] = !c.bad[uid]
-		c.bad["housekeeping"] = which > 100
+		c.failing[uid] = !c.failing[uid]
+		c.failing["housekeeping"] = which > 100
 	case 8:
 		c.slow = time.Duration(which%4) * 100 * time.Millisecond
 	case 9:
@@ -183,7 +183,7 @@ func (c *chaos) step(l *Loop, what, which byte) {
 }
 
 // put makes a newer set of a source, in which one pod is removed, restored, renamed or changed.
-func (c *chaos) put(source string, op Op, uid types.UID) {
+func (c *failingParts) put(source string, op Op, uid types.UID) {
 	if c.sets[source] == nil {
 		c.sets[source] = map[types.UID]*v1.Pod{}
 	}
@@ -205,14 +205,14 @@ func (c *chaos) put(source string, op Op, uid types.UID) {
 	}
 }
 
-func (c *chaos) heal() {
+func (c *failingParts) stopFailures() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.down, c.weak, c.slow, c.bad, c.cleaned = false, false, 0, nil, 0
+	c.down, c.podsPanic, c.slow, c.failing, c.cleaned = false, false, 0, nil, 0
 }
 
 // run performs the actions of data, heals all parts, and checks that no event was lost.
-func (c *chaos) run(t *testing.T, data []byte) {
+func (c *failingParts) run(t *testing.T, data []byte) {
 	l, err := New(Config{Handler: c, Pods: c, Health: c.healthy, Sources: map[string]EventSource{"failing": c}})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
@@ -221,7 +221,7 @@ func (c *chaos) run(t *testing.T, data []byte) {
 	for ; len(data) >= 2; data = data[2:] {
 		c.step(l, data[0], data[1])
 	}
-	c.heal()
+	c.stopFailures()
 	time.Sleep(time.Minute) // the longest pause is 30 s
 	synctest.Wait()
 	c.mu.Lock()
@@ -235,9 +235,9 @@ func (c *chaos) run(t *testing.T, data []byte) {
 	}
 	// Pods of two sources are excluded: their order is undefined.
 	maps.DeleteFunc(put, func(uid types.UID, _ string) bool { return uid == "4" })
-	maps.DeleteFunc(c.told, func(uid types.UID, _ string) bool { return uid == "4" })
-	require.Equal(t, put, c.told, "pods")
-	require.Equal(t, c.asked, c.handled, "sources")
+	maps.DeleteFunc(c.passed, func(uid types.UID, _ string) bool { return uid == "4" })
+	require.Equal(t, put, c.passed, "pods")
+	require.Equal(t, c.requested, c.handled, "sources")
 	require.Zero(t, c.overlaps, "one call at a time")
 	require.Greater(t, c.cleaned, 10)
 	st := l.Status()
@@ -263,6 +263,6 @@ func FuzzLoop(f *testing.F) {
 		if len(data) > 400 {
 			return
 		}
-		synctest.Test(t, func(t *testing.T) { newChaos().run(t, data) })
+		synctest.Test(t, func(t *testing.T) { newFailingParts().run(t, data) })
 	})
 }

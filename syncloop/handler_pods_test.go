@@ -12,7 +12,7 @@ import (
 
 // The failed termination of a removed pod is retried without housekeeping. Other removed pods and
 // unknown pods are not synced.
-func TestHandlerRetriesLeaving(t *testing.T) {
+func TestHandlerRetriesTermination(t *testing.T) {
 	h, w := newTestHandler(t, nil)
 	h.HandlePodRemoves(t.Context(), []*v1.Pod{testPod("a", "1")})
 	require.Equal(t, []string{"kill 1"}, w.take())
@@ -50,13 +50,13 @@ func TestHandlerPodReturns(t *testing.T) {
 
 // A mirror pod makes its static pod sync (see L10.txt), unless that has no worker. Other pods have
 // no mirror pods.
-func TestHandlerMirrorsOfOthers(t *testing.T) {
+func TestHandlerIgnoresMirrorsWithoutStaticPod(t *testing.T) {
 	mirror := []*v1.Pod{mirrorPod("a", "m")}
 	for name, pods := range map[string][]*v1.Pod{
 		"no pod": nil, "not admitted": {testPod("a", "refused", from("file"))}, "not static": {testPod("a", "1", from("api"))},
 	} {
-		var asked []string
-		h, w := newTestHandler(t, func(cfg *HandlerConfig) { cfg.Admit = refuse(&asked, "refused") })
+		var calls []string
+		h, w := newTestHandler(t, func(cfg *HandlerConfig) { cfg.Admit = admitterRefusing(&calls, "refused") })
 		h.HandlePodAdditions(t.Context(), pods)
 		w.take()
 		h.HandlePodAdditions(t.Context(), mirror)
@@ -66,45 +66,45 @@ func TestHandlerMirrorsOfOthers(t *testing.T) {
 	}
 }
 
-// granter is an Allocator that allocates the host name "granted" to every pod, in place of
+// fakeAllocator is an Allocator that allocates the host name "granted" to every pod, in place of
 // resources.
-type granter struct {
-	asked   []string
+type fakeAllocator struct {
+	retries []string
 	touched []types.UID
 }
 
-func (g *granter) Allocated(pod *v1.Pod) *v1.Pod {
+func (g *fakeAllocator) Allocated(pod *v1.Pod) *v1.Pod {
 	pod = pod.DeepCopy()
 	pod.Spec.Hostname = "-granted"
 	return pod
 }
 
-func (g *granter) Retry(trigger string, active []*v1.Pod) []types.UID {
-	g.asked = append(g.asked, trigger+" "+names(active))
+func (g *fakeAllocator) Retry(trigger string, active []*v1.Pod) []types.UID {
+	g.retries = append(g.retries, trigger+" "+names(active))
 	return g.touched
 }
 
-func (g *granter) take() []string {
-	asked := g.asked
-	g.asked = nil
-	return asked
+func (g *fakeAllocator) take() []string {
+	retries := g.retries
+	g.retries = nil
+	return retries
 }
 
 // Workers and admission get the allocated version of a pod. Retry gets the desired version, except
 // for ending pods.
 func TestHandlerAllocator(t *testing.T) {
-	g := &granter{}
+	g := &fakeAllocator{}
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) { cfg.Allocator = g })
 	a, b := testPod("a", "1"), testPod("b", "2")
 	h.HandlePodAdditions(t.Context(), []*v1.Pod{a, b})
 	require.Equal(t, []string{"create 1", "create 2"}, w.take())
-	require.Equal(t, "a-granted,b-granted", names(w.told))
+	require.Equal(t, "a-granted,b-granted", names(w.updated))
 	require.Equal(t, "a-granted,b-granted", names(h.ActivePods()))
 	require.Equal(t, []string{"pods_added a,b"}, g.take())
 
 	g.touched = []types.UID{"1", "2", "3"}
 	h.HandlePodUpdates(t.Context(), []*v1.Pod{b})
-	require.Equal(t, []string{"update 1", "update 2"}, w.take(), "each once, and nobody who is not there")
+	require.Equal(t, []string{"update 1", "update 2"}, w.take(), "each pod once, and no unknown pod")
 	require.Equal(t, []string{"pod_updated a,b"}, g.take())
 
 	g.touched = nil
@@ -117,6 +117,6 @@ func TestHandlerAllocator(t *testing.T) {
 	delete(w.states, "1")
 	for _, trigger := range []string{"pod_terminated", "periodic_retry"} {
 		require.NoError(t, h.HandlePodCleanups(t.Context()))
-		require.Equal(t, []string{trigger + " b"}, g.take(), "it ends once")
+		require.Equal(t, []string{trigger + " b"}, g.take(), "the termination counts once")
 	}
 }

@@ -139,9 +139,9 @@ func (s *loopState) pause(err error, now time.Time) {
 	s.st.Paused = err
 }
 
-// housekept records the result of a housekeeping and reports whether it differs from the previous
+// recordHousekeeping records the result of a housekeeping and reports whether it differs from the previous
 // one.
-func (s *loopState) housekept(at time.Time, err error) bool {
+func (s *loopState) recordHousekeeping(at time.Time, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.st.HousekeepingErr

@@ -22,25 +22,25 @@ func FreeHostPorts(desired *Desired) Admitter {
 		return pod.DeletionTimestamp != nil || desired != nil && desired.Get(pod.UID) == nil
 	}
 	return AdmitterFunc(func(pod *v1.Pod, active []*v1.Pod) error {
-		var holds, waits []error
+		var conflicts, pending []error
 		wanted := hostPorts(pod)
 		for _, other := range active {
 			if other.UID == pod.UID || podfacts.IsStatic(pod) && podfacts.FullName(other) == podfacts.FullName(pod) {
 				continue
 			}
-			err := clash(wanted, other)
+			err := portConflict(wanted, other)
 			switch {
 			case err == nil:
 			case leaving(other):
-				waits = append(waits, err)
+				pending = append(pending, err)
 			default:
-				holds = append(holds, err)
+				conflicts = append(conflicts, err)
 			}
 		}
-		if len(holds) > 0 {
-			return Reject("NodePorts", "%v", errors.Join(holds...))
+		if len(conflicts) > 0 {
+			return Reject("NodePorts", "%v", errors.Join(conflicts...))
 		}
-		return errors.Join(waits...)
+		return errors.Join(pending...)
 	})
 }
 
@@ -77,10 +77,10 @@ func (p hostPort) clashes(q hostPort) bool {
 	return p.port == q.port && p.protocol == q.protocol && (p.ip == q.ip || all(p.ip) || all(q.ip))
 }
 
-func clash(wanted []hostPort, other *v1.Pod) error {
-	held := hostPorts(other)
+func portConflict(wanted []hostPort, other *v1.Pod) error {
+	used := hostPorts(other)
 	for _, p := range wanted {
-		if i := slices.IndexFunc(held, p.clashes); i >= 0 {
+		if i := slices.IndexFunc(used, p.clashes); i >= 0 {
 			return fmt.Errorf("%s: port %d/%s of the node is used by pod %s/%s (%s)", p.field, p.port, p.protocol, other.Namespace, other.Name, other.UID)
 		}
 	}

@@ -34,19 +34,19 @@ func TestFreeHostPorts(t *testing.T) {
 		pod, other func(*v1.Pod)
 		field      string // none: admitted
 	}{
-		"the same":               {ports(web), ports(web), "containers[0].ports[0]"},
-		"another port":           {ports(web), ports(v1.ContainerPort{HostPort: 8081}), ""},
-		"no host port":           {ports(v1.ContainerPort{ContainerPort: 80}), ports(v1.ContainerPort{ContainerPort: 80}), ""},
-		"the second of each":     {ports(v1.ContainerPort{ContainerPort: 1}, web), ports(v1.ContainerPort{HostPort: 1}, web), "containers[0].ports[1]"},
-		"protocols":              {ports(at("", v1.ProtocolUDP)), ports(web), ""},
-		"TCP is what none means": {ports(at("", v1.ProtocolTCP)), ports(web), "containers[0].ports[0]"},
-		"addresses":              {ports(at("10.0.0.1", "")), ports(at("10.0.0.2", "")), ""},
-		"one address":            {ports(at("10.0.0.1", "")), ports(at("10.0.0.1", "")), "containers[0].ports[0]"},
-		"all, and one":           {ports(at("0.0.0.0", "")), ports(at("10.0.0.1", "")), "containers[0].ports[0]"},
-		"one, and all":           {ports(at("10.0.0.1", "")), ports(at("::", "")), "containers[0].ports[0]"},
-		"sidecar":                {initPorts(&always, web), initPorts(&always, web), "initContainers[0].ports[0]"},
-		"init container":         {initPorts(nil, web), ports(web), ""},
-		"of an init container":   {ports(web), initPorts(nil, web), ""},
+		"the same":                {ports(web), ports(web), "containers[0].ports[0]"},
+		"another port":            {ports(web), ports(v1.ContainerPort{HostPort: 8081}), ""},
+		"no host port":            {ports(v1.ContainerPort{ContainerPort: 80}), ports(v1.ContainerPort{ContainerPort: 80}), ""},
+		"second port of both":     {ports(v1.ContainerPort{ContainerPort: 1}, web), ports(v1.ContainerPort{HostPort: 1}, web), "containers[0].ports[1]"},
+		"protocols":               {ports(at("", v1.ProtocolUDP)), ports(web), ""},
+		"TCP is the default":      {ports(at("", v1.ProtocolTCP)), ports(web), "containers[0].ports[0]"},
+		"addresses":               {ports(at("10.0.0.1", "")), ports(at("10.0.0.2", "")), ""},
+		"one address":             {ports(at("10.0.0.1", "")), ports(at("10.0.0.1", "")), "containers[0].ports[0]"},
+		"all addresses, then one": {ports(at("0.0.0.0", "")), ports(at("10.0.0.1", "")), "containers[0].ports[0]"},
+		"one address, then all":   {ports(at("10.0.0.1", "")), ports(at("::", "")), "containers[0].ports[0]"},
+		"sidecar":                 {initPorts(&always, web), initPorts(&always, web), "initContainers[0].ports[0]"},
+		"init container":          {initPorts(nil, web), ports(web), ""},
+		"active init container":   {ports(web), initPorts(nil, web), ""},
 	} {
 		err := FreeHostPorts(nil).Admit(testPod("a", "a", test.pod), []*v1.Pod{testPod("b", "b", test.other)})
 		if test.field == "" {
@@ -62,22 +62,22 @@ func TestFreeHostPorts(t *testing.T) {
 // A pod waits for a port of a leaving pod.
 func TestFreeHostPortsOfLeavingPods(t *testing.T) {
 	web := ports(v1.ContainerPort{HostPort: 80})
-	pod, stays, goes := testPod("a", "a", web), testPod("b", "b", web), testPod("c", "c", web)
+	pod, staying, leaving := testPod("a", "a", web), testPod("b", "b", web), testPod("c", "c", web)
 	desired := &Desired{}
-	desired.Set(stays)
+	desired.Set(staying)
 	admitter, why := FreeHostPorts(desired), (*Rejection)(nil)
-	err := admitter.Admit(pod, []*v1.Pod{goes})
+	err := admitter.Admit(pod, []*v1.Pod{leaving})
 	require.ErrorContains(t, err, "used by pod ns/c")
 	require.NotErrorAs(t, err, &why)
-	require.ErrorAs(t, admitter.Admit(pod, []*v1.Pod{goes, stays}), &why)
+	require.ErrorAs(t, admitter.Admit(pod, []*v1.Pod{leaving, staying}), &why)
 	now := metav1.Now()
-	stays.DeletionTimestamp = &now
-	require.NotErrorAs(t, admitter.Admit(pod, []*v1.Pod{goes, stays}), &why)
-	require.NoError(t, admitter.Admit(stays, []*v1.Pod{stays}), "it is not in its own way")
+	staying.DeletionTimestamp = &now
+	require.NotErrorAs(t, admitter.Admit(pod, []*v1.Pod{leaving, staying}), &why)
+	require.NoError(t, admitter.Admit(staying, []*v1.Pod{staying}), "a pod does not conflict with itself")
 
 	// A newer version of a static pod does not wait for the port of the older one.
-	require.NoError(t, admitter.Admit(testPod("c", "c2", web, fromFile), []*v1.Pod{goes}))
-	require.Error(t, admitter.Admit(testPod("c", "c2", web), []*v1.Pod{goes}), "an API server's pods do not wait for each other")
+	require.NoError(t, admitter.Admit(testPod("c", "c2", web, fromFile), []*v1.Pod{leaving}))
+	require.Error(t, admitter.Admit(testPod("c", "c2", web), []*v1.Pod{leaving}), "pods from the API server are rejected")
 }
 
 // Of two static pods with one host port the second is rejected and the first continues, also after

@@ -27,7 +27,7 @@ func TestInbox(t *testing.T) {
 		synctest.Wait()
 		require.ElementsMatch(t, []Event{dirty, housekeeping}, got)
 		inbox.Emit(dirty)
-		require.Equal(t, dirty, got[2], "without waiting for anybody")
+		require.Equal(t, dirty, got[2], "Emit forwards the event before it returns")
 		cancel()
 		require.NoError(t, <-done)
 		inbox.Emit(dirty) // no effect

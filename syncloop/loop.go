@@ -139,12 +139,12 @@ func (l *Loop) loop(ctx context.Context) {
 
 // waitHealthy blocks until Health returns nil. It returns false when ctx is done.
 func (l *Loop) waitHealthy(ctx context.Context) bool {
-	pause, told := unhealthyPauseMin, false
+	pause, logged := unhealthyPauseMin, false
 	for ctx.Err() == nil {
 		err := l.watch("checking the health of the runtime", l.cfg.Health)
 		if err == nil {
 			l.state.set(func(st *Status) { st.Paused, st.PausedSince = nil, time.Time{} })
-			if told {
+			if logged {
 				l.cfg.Logger.Info("sync loop resumed: the runtime is healthy")
 			}
 			return true
@@ -152,9 +152,9 @@ func (l *Loop) waitHealthy(ctx context.Context) bool {
 		l.state.pause(err, time.Now())
 		// A runtime is briefly unhealthy after its start, so the first failure is not logged, and
 		// a pause is logged once.
-		if !told && pause > unhealthyPauseMin {
+		if !logged && pause > unhealthyPauseMin {
 			l.cfg.Logger.Warn("sync loop paused: the runtime is unhealthy", "err", err)
-			told = true
+			logged = true
 		}
 		if !run.Sleep(ctx, pause) {
 			return false

@@ -70,7 +70,7 @@ func TestLoopOperations(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, l *Loop, h *recorder, pods *script) {
 		pods.put("b", testPod("r", "r"), testPod("u", "u"), testPod("d", "d"), testPod("c", "c"), testPod("same", "same"))
 		l.Emit(Event{Kind: PodsChanged, Source: "b"})
-		l.Emit(Event{Kind: PodsChanged, Source: "silent"})
+		l.Emit(Event{Kind: PodsChanged, Source: "without a set"})
 		synctest.Wait()
 		require.Equal(t, []string{"add r,u,d,c,same"}, h.take())
 		pods.put("b", testPod("same", "same"), testPod("c", "c", running), testPod("d", "d", deleted), testPod("u", "u", labelled), testPod("n", "n"))
@@ -82,7 +82,7 @@ func TestLoopOperations(t *testing.T) {
 			l.Emit(Event{Kind: PodsChanged, Source: "a"})
 			l.Emit(Event{Kind: PodsChanged, Source: "b"})
 			synctest.Wait()
-			require.Equal(t, want, h.take(), "what was handled is not handled again")
+			require.Equal(t, want, h.take(), "an unchanged set is not handled again")
 		}
 	})
 }
@@ -101,7 +101,7 @@ func TestLoopHealth(t *testing.T) {
 func TestLoopHangs(t *testing.T) {
 	for what, edit := range map[string]func(*Config, func()){
 		"checking the health of the runtime": func(cfg *Config, hang func()) { cfg.Health = func() error { hang(); return nil } },
-		"reading the pods of s":              func(cfg *Config, hang func()) { cfg.Pods = deaf{newScript(), hang} },
+		"reading the pods of s":              func(cfg *Config, hang func()) { cfg.Pods = hangingPods{newScript(), hang} },
 		"syncing pod a":                      func(cfg *Config, hang func()) { cfg.Handler.(*recorder).onSync = hang },
 		"housekeeping": func(cfg *Config, hang func()) {
 			cfg.Handler.(*recorder).onClean = func(context.Context) error { hang(); return nil }
@@ -126,13 +126,13 @@ func TestLoopHangs(t *testing.T) {
 	}
 }
 
-// deaf is a source of pods that hangs.
-type deaf struct {
+// hangingPods is a source of pods that hangs.
+type hangingPods struct {
 	*script
 	hang func()
 }
 
-func (s deaf) Pods(source string) ([]*v1.Pod, bool) {
+func (s hangingPods) Pods(source string) ([]*v1.Pod, bool) {
 	s.hang()
 	return s.script.Pods(source)
 }
@@ -203,7 +203,7 @@ func TestLoopShutdown(t *testing.T) {
 		l, err := New(Config{
 			Handler: &recorder{onSync: func() { <-release }},
 			Pods:    newScript(),
-			Sources: map[string]EventSource{"deaf": EventSourceFunc(func(context.Context, func(Event)) error { <-release; return nil })},
+			Sources: map[string]EventSource{"blocked": EventSourceFunc(func(context.Context, func(Event)) error { <-release; return nil })},
 		})
 		require.NoError(t, err)
 		l.Emit(Event{Kind: PodDirty, UID: "a"})
@@ -211,7 +211,7 @@ func TestLoopShutdown(t *testing.T) {
 		stopping := time.Now()
 		time.AfterFunc(time.Second, stop)
 		err = l.Run(ctx)
-		require.ErrorContains(t, err, "handler, source deaf")
+		require.ErrorContains(t, err, "handler, source blocked")
 		require.Equal(t, 11*time.Second, time.Since(stopping))
 		require.Error(t, l.CheckHealth())
 		require.ErrorIs(t, l.Run(ctx), ErrAlreadyRun)

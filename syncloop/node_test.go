@@ -29,18 +29,18 @@ type node struct {
 	sources   []string
 	perSource bool
 	order     syncloop.Order
-	hold      bool
+	needs     bool
 	pods      map[string]*v1.Pod
 
 	// mu guards the fields below, except agent, which only the script's goroutine uses.
 	*agent
-	runtime  []podworkers.RuntimePod
-	began    map[types.UID]*metav1.Time // in the runtime
-	statuses map[types.UID]v1.PodPhase  // computed by the agent
-	answers  map[types.UID]string       // results of the admitter, by pod
-	bad      int                        // number of health checks that fail, -1: all
-	cleaner  string                     // next behaviour of the cleaner
-	orphans  string                     // mirror pods in the cleaner's last run
+	runtime       []podworkers.RuntimePod
+	started       map[types.UID]*metav1.Time // in the runtime
+	statuses      map[types.UID]v1.PodPhase  // computed by the agent
+	admissions    map[types.UID]string       // results of the admitter, by pod
+	failingChecks int                        // number of health checks that fail, -1: all
+	cleaner       string                     // next behaviour of the cleaner
+	orphans       string                     // mirror pods in the cleaner's last run
 }
 
 // agent is one run of the agent.
@@ -56,7 +56,7 @@ type agent struct {
 func newNode(t *testing.T) *node {
 	return &node{
 		log: log{begin: time.Now()}, t: t, sources: []string{"file", "api"}, pods: map[string]*v1.Pod{},
-		began: map[types.UID]*metav1.Time{}, statuses: map[types.UID]v1.PodPhase{}, answers: map[types.UID]string{},
+		started: map[types.UID]*metav1.Time{}, statuses: map[types.UID]v1.PodPhase{}, admissions: map[types.UID]string{},
 	}
 }
 
@@ -79,8 +79,8 @@ func (n *node) start() {
 	cfg := podworkers.Config{
 		Syncer:             syncer{n},
 		Jitter:             func() float64 { return 0 },
-		TerminalPodStopped: func(uid types.UID) bool { return !n.runs(uid) },
-		OnTrace:            n.traced,
+		TerminalPodStopped: func(uid types.UID) bool { return !n.isRunning(uid) },
+		OnTrace:            n.recordTrace,
 		OnDue:              func(uid types.UID) { a.loop.Emit(syncloop.Event{Kind: syncloop.SyncDue, UID: uid}) },
 		OnTransition: func(tr podworkers.Transition) {
 			if tr.To == podworkers.StateFinished {
@@ -92,8 +92,8 @@ func (n *node) start() {
 	a.workers, err = podworkers.New(cfg)
 	require.NoError(n.t, err)
 	a.handler, err = syncloop.NewHandler(syncloop.HandlerConfig{
-		Workers: told{a.workers, n}, Sources: a.merger, PerSource: n.perSource,
-		Admit: n.admitter(), OnReject: n.rejected, Order: n.order, Phase: n.phase,
+		Workers: recordedWorkers{a.workers, n}, Sources: a.merger, PerSource: n.perSource,
+		Admit: n.admitter(), OnReject: n.recordRejection, Order: n.order, Phase: n.phase,
 		RuntimePods: n.runtimePods,
 		Prune:       func(_ context.Context, uid types.UID, all bool) { n.note("prune", "prune %s all=%v", uid, all) },
 		Cleaners:    []syncloop.Cleaner{{Name: "probes", Clean: n.clean}},
@@ -112,8 +112,8 @@ func (n *node) start() {
 	synctest.Wait()
 }
 
-// traced records the workers' transitions.
-func (n *node) traced(e podworkers.TraceEvent) {
+// recordTrace records the workers' transitions.
+func (n *node) recordTrace(e podworkers.TraceEvent) {
 	if (e.Kind.Input() && e.Kind != podworkers.TraceEnd) || e.Kind == podworkers.TraceAsk || e.Kind == podworkers.TraceDone {
 		return
 	}
@@ -124,24 +124,24 @@ func (n *node) traced(e podworkers.TraceEvent) {
 }
 
 func (n *node) admitter() syncloop.Admitter {
-	asked := syncloop.AdmitterFunc(func(pod *v1.Pod, active []*v1.Pod) error {
+	scripted := syncloop.AdmitterFunc(func(pod *v1.Pod, active []*v1.Pod) error {
 		n.note("", "admit %s beside [%s]?", pod.UID, uids(active))
 		n.mu.Lock()
-		answer := n.answers[pod.UID]
+		result := n.admissions[pod.UID]
 		n.mu.Unlock()
-		verb, text, _ := strings.Cut(answer, " ")
+		verb, text, _ := strings.Cut(result, " ")
 		switch verb {
-		case "refuse":
-			return syncloop.Reject(text, "the script says so")
-		case "hold":
+		case "reject":
+			return syncloop.Reject(text, "as scripted")
+		case "defer":
 			return errors.New(text)
 		case "panic":
 			panic(text)
 		}
 		return nil
 	})
-	if !n.hold {
-		return asked
+	if !n.needs {
+		return scripted
 	}
 	return syncloop.AdmitAll(syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
 		name := pod.Annotations["needs"]
@@ -149,10 +149,10 @@ func (n *node) admitter() syncloop.Admitter {
 			return fmt.Errorf("%s has not started", name)
 		}
 		return nil
-	}), asked)
+	}), scripted)
 }
 
-func (n *node) rejected(pod *v1.Pod, why syncloop.Rejection) {
+func (n *node) recordRejection(pod *v1.Pod, why syncloop.Rejection) {
 	n.note(string(pod.UID), "status of %s: Failed, %s: %s", pod.UID, why.Reason, why.Message)
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -171,7 +171,7 @@ func (n *node) phase(pod *v1.Pod) v1.PodPhase {
 func (n *node) startTime(pod *v1.Pod) *metav1.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.began[pod.UID]
+	return n.started[pod.UID]
 }
 
 func (n *node) runtimePods(context.Context) ([]podworkers.RuntimePod, error) {
@@ -180,7 +180,7 @@ func (n *node) runtimePods(context.Context) ([]podworkers.RuntimePod, error) {
 	return n.runtime, nil
 }
 
-func (n *node) runs(uid types.UID) bool {
+func (n *node) isRunning(uid types.UID) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, pod := range n.runtime {
@@ -193,9 +193,9 @@ func (n *node) runs(uid types.UID) bool {
 
 func (n *node) healthy() error {
 	n.mu.Lock()
-	bad := n.bad
-	if n.bad > 0 {
-		n.bad--
+	bad := n.failingChecks
+	if n.failingChecks > 0 {
+		n.failingChecks--
 	}
 	n.mu.Unlock()
 	if bad > 0 {
@@ -231,13 +231,13 @@ func (n *node) clean(ctx context.Context, c *syncloop.Cleanup) error {
 	return nil
 }
 
-// told records the handler's updates of the workers.
-type told struct {
+// recordedWorkers records the handler's updates of the workers.
+type recordedWorkers struct {
 	*podworkers.Workers
 	n *node
 }
 
-func (w told) UpdatePod(u podworkers.Update) error {
+func (w recordedWorkers) UpdatePod(u podworkers.Update) error {
 	words := []string{string(u.Type)}
 	var about types.UID
 	switch {
@@ -307,10 +307,10 @@ type syncer struct{ n *node }
 func (s syncer) SyncPod(_ context.Context, w podworkers.Work) (bool, error) {
 	s.n.mu.Lock()
 	defer s.n.mu.Unlock()
-	if s.n.began[w.Pod.UID] == nil {
-		s.n.began[w.Pod.UID] = &metav1.Time{Time: time.Now()}
+	if s.n.started[w.Pod.UID] == nil {
+		s.n.started[w.Pod.UID] = &metav1.Time{Time: time.Now()}
 	}
-	return syncloop.PastActiveDeadline(w.Pod, s.n.began[w.Pod.UID], time.Now()), nil
+	return syncloop.PastActiveDeadline(w.Pod, s.n.started[w.Pod.UID], time.Now()), nil
 }
 
 func (s syncer) SyncTerminatingPod(context.Context, podworkers.Work) error { return nil }

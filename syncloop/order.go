@@ -58,9 +58,9 @@ func priority(pod *v1.Pod) int32 {
 	return 0
 }
 
-// checked runs an order. If it panics, or loses or adds pods, the result is in the order of
+// applyOrder runs an order. If it panics, or loses or adds pods, the result is in the order of
 // ByCreation, with an error.
-func checked(order Order, pods []*v1.Pod) ([]*v1.Pod, error) {
+func applyOrder(order Order, pods []*v1.Pod) ([]*v1.Pod, error) {
 	result := slices.Clone(pods)
 	var err error
 	panicked := run.Guard("admission order", func() error { err = order(result); return nil })

@@ -11,7 +11,7 @@ import (
 
 func withPriority(n int32) func(*v1.Pod) { return func(pod *v1.Pod) { pod.Spec.Priority = &n } }
 
-func inClass(name string) func(*v1.Pod) {
+func withPriorityClass(name string) func(*v1.Pod) {
 	return func(pod *v1.Pod) { pod.Spec.PriorityClassName = name }
 }
 
@@ -30,8 +30,8 @@ func TestOrders(t *testing.T) {
 			order: ByPriority,
 			pods: []*v1.Pod{
 				testPod("none", "1"), testPod("below", "2", withPriority(-1)), testPod("young", "3", withPriority(5), createdAt(9)),
-				testPod("old", "4", withPriority(5), createdAt(8)), testPod("cluster", "5", inClass("system-cluster-critical")),
-				testPod("node", "6", inClass("system-node-critical")), testPod("unknown class", "7", inClass("gold")), testPod("zero", "8", withPriority(0)), testPod("least", "9", withPriority(1)),
+				testPod("old", "4", withPriority(5), createdAt(8)), testPod("cluster", "5", withPriorityClass("system-cluster-critical")),
+				testPod("node", "6", withPriorityClass("system-node-critical")), testPod("unknown class", "7", withPriorityClass("gold")), testPod("zero", "8", withPriority(0)), testPod("least", "9", withPriority(1)),
 				testPod("last zero", "0", withPriority(0)),
 			},
 			want: "node,cluster,old,young,least,last zero,none,unknown class,zero,below",
@@ -48,19 +48,19 @@ func TestOrders(t *testing.T) {
 }
 
 // An order that panics, or returns other pods than it received, is replaced.
-func TestBadOrders(t *testing.T) {
+func TestInvalidOrders(t *testing.T) {
 	pods := []*v1.Pod{testPod("b", "2"), testPod("a", "1")}
 	for want, order := range map[string]Order{
 		"panicked: no":  func([]*v1.Pod) error { panic("no") },
 		"lost":          func(pods []*v1.Pod) error { pods[0] = pods[1]; return errors.New("and more") },
 		"lost or added": func(pods []*v1.Pod) error { pods[0] = testPod("x", "x"); return nil },
 	} {
-		got, err := checked(order, pods)
+		got, err := applyOrder(order, pods)
 		require.ErrorContains(t, err, want)
 		require.Equal(t, "a,b", names(got))
-		require.Equal(t, "b,a", names(pods), "the caller's are left as they are")
+		require.Equal(t, "b,a", names(pods), "the caller's slice is unchanged")
 	}
-	got, err := checked(func([]*v1.Pod) error { return errors.New("a wish") }, pods)
-	require.EqualError(t, err, "a wish")
+	got, err := applyOrder(func([]*v1.Pod) error { return errors.New("unsatisfied") }, pods)
+	require.EqualError(t, err, "unsatisfied")
 	require.Equal(t, "b,a", names(got))
 }

@@ -16,7 +16,7 @@ import (
 // After a panic the handler gets the failed operation or a stronger one, independently of later
 // changes of the set.
 func TestRepeat(t *testing.T) {
-	told := testPod("p", "p")
+	passed := testPod("p", "p")
 	newer := map[string]*v1.Pod{
 		"": nil, "same": testPod("p", "p"), "status": testPod("p", "p", running), "changed": testPod("p", "p", version("2")),
 		"deleted": testPod("p", "p", deleted), "renamed": testPod("q", "p"),
@@ -30,24 +30,24 @@ func TestRepeat(t *testing.T) {
 	} {
 		for to, ops := range want {
 			set := newHandledSet()
-			set.note(Change{Op: OpAdd, Pods: []*v1.Pod{told}}, true)
-			set.note(Change{Op: failed, Pods: []*v1.Pod{told}}, false)
+			set.record(Change{Op: OpAdd, Pods: []*v1.Pod{passed}}, true)
+			set.record(Change{Op: failed, Pods: []*v1.Pod{passed}}, false)
 			var got []string
 			for _, c := range set.repeat("p", newer[to]) {
 				got = append(got, c.Op.String())
-				require.Equal(t, map[bool]*v1.Pod{true: told, false: newer[to]}[c.Op == OpRemove], c.Pods[0])
-				set.note(c, true)
+				require.Equal(t, map[bool]*v1.Pod{true: passed, false: newer[to]}[c.Op == OpRemove], c.Pods[0])
+				set.record(c, true)
 			}
 			require.Equal(t, ops, strings.Join(got, " "), "%s failed, then %s", failed, to)
 			require.Empty(t, set.failed)
-			require.Equal(t, newer[to], set.told["p"])
+			require.Equal(t, newer[to], set.passed["p"])
 		}
 	}
 }
 
 // The pause between attempts grows up to a bound. After a success without remaining failures it is
 // reset.
-func TestPausesOfRetries(t *testing.T) {
+func TestRetryPauses(t *testing.T) {
 	now, r := time.Unix(1000, 0), newRetries()
 	attempt := func() time.Duration {
 		r.attempted(now)
@@ -67,27 +67,27 @@ func TestPausesOfRetries(t *testing.T) {
 	require.Equal(t, 2*retryPauseMin, attempt())
 }
 
-// weak is a source of pods that panics.
-type weak struct {
+// panickingPods is a source of pods that panics.
+type panickingPods struct {
 	*script
-	left int
+	panics int
 }
 
-func (s *weak) Pods(source string) ([]*v1.Pod, bool) {
-	if s.left--; s.left >= 0 {
-		panic(errors.New("no pods today"))
+func (s *panickingPods) Pods(source string) ([]*v1.Pod, bool) {
+	if s.panics--; s.panics >= 0 {
+		panic(errors.New("cannot read pods"))
 	}
 	return s.script.Pods(source)
 }
 
 // The Loop survives panics of its other callbacks.
-func TestLoopPanicsElsewhere(t *testing.T) {
+func TestLoopSurvivesPanics(t *testing.T) {
 	broken := errors.New("broken")
-	var pods *weak
+	var pods *panickingPods
 	calls := 0
 	bubble(t, func(cfg *Config) {
 		calls = 0
-		pods = &weak{script: cfg.Pods.(*script), left: 2}
+		pods = &panickingPods{script: cfg.Pods.(*script), panics: 2}
 		cfg.Pods = pods
 		cfg.HousekeepingPeriod = time.Second
 		cfg.Health = func() error {

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what happens into the scripts")
+var rewrite = flag.Bool("rewrite", false, "write the actual events into the scripts")
 
 // TestScripts plays the scripts of the loop's scenarios, L1 to L15 of the lifecycle contract (L6,
 // L7 and L8: restarts and kills by housekeeping), and others. The Loop, the default handler, the
@@ -30,7 +30,7 @@ func TestScripts(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			data, err := os.ReadFile(file)
 			require.NoError(t, err)
-			require.True(t, strings.HasPrefix(string(data), "# "), "the first line says what the script shows")
+			require.True(t, strings.HasPrefix(string(data), "# "), "the first line describes the script")
 			got := play(t, string(data))
 			if *rewrite {
 				require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
@@ -53,15 +53,15 @@ func play(t *testing.T, script string) string {
 			}
 			before, _, _ := strings.Cut(paragraph+"\n", "----\n")
 			out.WriteString(before)
-			happened, commands := "", 0
+			events, commands := "", 0
 			for line := range strings.Lines(before) {
 				if line = strings.TrimSpace(line); !strings.HasPrefix(line, "#") {
-					happened += n.command(line)
+					events += n.command(line)
 					commands++
 				}
 			}
 			if commands > 0 {
-				out.WriteString("----\n" + happened)
+				out.WriteString("----\n" + events)
 			}
 		}
 	})

@@ -97,7 +97,7 @@ func (l *Loop) handlePods(ctx context.Context, source string, newest []*v1.Pod, 
 	for _, c := range set.changes(newest) {
 		l.handleChange(ctx, source, set, c)
 	}
-	if len(set.failed) > 0 || !set.heard {
+	if len(set.failed) > 0 || !set.succeeded {
 		return errFailed
 	}
 	return l.step("marking "+source+" as handled", func() error {
@@ -142,7 +142,7 @@ func (l *Loop) change(ctx context.Context, source string, set *handledSet, c Cha
 	if len(c.Pods) > 0 {
 		l.cfg.Logger.Debug("pods changed", "op", c.Op.String(), "source", source, "pods", len(c.Pods))
 	}
-	err := l.step(aboutPods(c.Op.String()+" from "+source, c.Pods), func() error {
+	err := l.step(stepName(c.Op.String()+" from "+source, c.Pods), func() error {
 		switch h := l.cfg.Handler; c.Op {
 		case OpAdd:
 			h.HandlePodAdditions(ctx, c.Pods)
@@ -155,12 +155,12 @@ func (l *Loop) change(ctx context.Context, source string, set *handledSet, c Cha
 		}
 		return nil
 	})
-	set.note(c, err == nil)
+	set.record(c, err == nil)
 	return err
 }
 
-// aboutPods adds the pod to the name of a step if there is exactly one.
-func aboutPods(what string, pods []*v1.Pod) string {
+// stepName adds the pod to the name of a step if there is exactly one.
+func stepName(what string, pods []*v1.Pod) string {
 	if len(pods) != 1 {
 		return what
 	}
@@ -196,7 +196,7 @@ func (l *Loop) housekeep(ctx context.Context) {
 	if took := time.Since(started); took > slowHousekeeping {
 		l.cfg.Logger.Warn("housekeeping took long", "took", took)
 	}
-	if changed := l.state.housekept(started, err); !changed || ctx.Err() != nil {
+	if changed := l.state.recordHousekeeping(started, err); !changed || ctx.Err() != nil {
 		return
 	}
 	if err != nil {

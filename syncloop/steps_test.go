@@ -11,17 +11,17 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// passes is a Loop in a bubble whose passes the test runs.
-type passes struct {
+// manualLoop is a Loop in a bubble whose passes the test runs.
+type manualLoop struct {
 	*Loop
 	h    *recorder
 	pods *script
 }
 
-func inPasses(t *testing.T, use func(t *testing.T, p passes)) {
+func withManualLoop(t *testing.T, use func(t *testing.T, p manualLoop)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p := passes{h: &recorder{}, pods: newScript()}
+		p := manualLoop{h: &recorder{}, pods: newScript()}
 		var err error
 		p.Loop, err = New(Config{Handler: p.h, Pods: p.pods})
 		require.NoError(t, err)
@@ -29,19 +29,19 @@ func inPasses(t *testing.T, use func(t *testing.T, p passes)) {
 	})
 }
 
-func (p passes) pass(ctx context.Context) []string {
+func (p manualLoop) pass(ctx context.Context) []string {
 	p.iterate(ctx)
 	return p.h.take()
 }
 
-func (p passes) give(ctx context.Context, source string, set ...*v1.Pod) []string {
+func (p manualLoop) deliver(ctx context.Context, source string, set ...*v1.Pod) []string {
 	p.pods.put(source, set...)
 	p.Emit(Event{Kind: PodsChanged, Source: source})
 	return p.pass(ctx)
 }
 
-// refuse makes each call with a prefix panic.
-func (p passes) refuse(prefix string) {
+// panicOn makes each call with a prefix panic.
+func (p manualLoop) panicOn(prefix string) {
 	p.h.onCall = func(call string) {
 		if strings.HasPrefix(call, prefix) {
 			panic("no")
@@ -50,7 +50,7 @@ func (p passes) refuse(prefix string) {
 }
 
 // After the stop of the agent the current call is the last one of its pass, for retries, too.
-func TestStopEndsThePass(t *testing.T) {
+func TestStopEndsPass(t *testing.T) {
 	for _, c := range []struct {
 		again bool
 		calls []string
@@ -59,14 +59,14 @@ func TestStopEndsThePass(t *testing.T) {
 		{true, []string{"add a", "add b", "add c", "sync d (pod dirty)", "cleanup"}},
 	} {
 		for i, last := range c.calls {
-			inPasses(t, func(t *testing.T, p passes) {
+			withManualLoop(t, func(t *testing.T, p manualLoop) {
 				p.pods.put("s", testPod("a", "a"), testPod("b", "b"))
 				p.pods.put("t", testPod("c", "c"))
 				for _, e := range []Event{{Kind: PodsChanged, Source: "s"}, {Kind: PodsChanged, Source: "t"}, {Kind: PodDirty, UID: "d"}} {
 					p.Emit(e)
 				}
 				if c.again {
-					p.refuse("")
+					p.panicOn("")
 					p.pass(t.Context())
 					time.Sleep(retryPauseMin)
 				}
@@ -86,7 +86,7 @@ func TestStopEndsThePass(t *testing.T) {
 
 // After a panic a call with several pods is repeated at once for each of them; a call with one pod
 // is not. The source does not count as handled, even if the set was empty.
-func TestPanicsOverASet(t *testing.T) {
+func TestPanicIsRetriedPerPod(t *testing.T) {
 	a, b := testPod("a", "a"), testPod("b", "b")
 	for _, c := range []struct {
 		set       []*v1.Pod
@@ -99,16 +99,16 @@ func TestPanicsOverASet(t *testing.T) {
 		{[]*v1.Pod{a}, []string{"add a"}, "ADD from s: pod ns/a (a) panicked: no", 1, []string{"add a"}},
 		{[]*v1.Pod{a, b}, []string{"add a,b", "add a", "add b"}, "ADD from s: pod ns/b (b) panicked: no", 2, []string{"add a", "add b"}},
 	} {
-		inPasses(t, func(t *testing.T, p passes) {
-			p.refuse("add")
-			require.Equal(t, c.calls, p.give(t.Context(), "s", c.set...))
+		withManualLoop(t, func(t *testing.T, p manualLoop) {
+			p.panicOn("add")
+			require.Equal(t, c.calls, p.deliver(t.Context(), "s", c.set...))
 			require.EqualError(t, p.Status().LastPanic, c.panicked)
 			var panicked *PanicError
 			require.ErrorAs(t, p.Status().LastPanic, &panicked)
-			require.Contains(t, string(panicked.Stack), "refuse")
+			require.Contains(t, string(panicked.Stack), "panicOn")
 			require.Equal(t, c.stuck, p.Status().Stuck)
 			require.Empty(t, p.pods.handled)
-			p.refuse("nothing")
+			p.panicOn("nothing")
 			time.Sleep(retryPauseMin)
 			require.Equal(t, c.attempted, p.pass(t.Context()))
 			require.Zero(t, p.Status().Stuck)
@@ -118,40 +118,40 @@ func TestPanicsOverASet(t *testing.T) {
 }
 
 // A pod on which the handler panicked waits for its next attempt, even if its source changes.
-func TestEventHastensNoAttempt(t *testing.T) {
-	inPasses(t, func(t *testing.T, p passes) {
-		p.refuse("add")
-		p.give(t.Context(), "s", testPod("a", "a"))
-		p.refuse("nothing")
-		require.Equal(t, []string{"add b"}, p.give(t.Context(), "s", testPod("a", "a", labelled), testPod("b", "b")))
+func TestEventDoesNotHastenRetry(t *testing.T) {
+	withManualLoop(t, func(t *testing.T, p manualLoop) {
+		p.panicOn("add")
+		p.deliver(t.Context(), "s", testPod("a", "a"))
+		p.panicOn("nothing")
+		require.Equal(t, []string{"add b"}, p.deliver(t.Context(), "s", testPod("a", "a", labelled), testPod("b", "b")))
 		time.Sleep(retryPauseMin)
 		require.Equal(t, []string{"add a"}, p.pass(t.Context()))
 	})
 }
 
 // A pod that reuses a UID is passed only after the removal of its predecessor succeeded.
-func TestRemovalComesFirst(t *testing.T) {
-	inPasses(t, func(t *testing.T, p passes) {
-		p.give(t.Context(), "s", testPod("a", "1"))
-		p.refuse("remove")
-		require.Equal(t, []string{"remove a"}, p.give(t.Context(), "s", testPod("b", "1")))
+func TestRemovalPrecedesReuseOfUID(t *testing.T) {
+	withManualLoop(t, func(t *testing.T, p manualLoop) {
+		p.deliver(t.Context(), "s", testPod("a", "1"))
+		p.panicOn("remove")
+		require.Equal(t, []string{"remove a"}, p.deliver(t.Context(), "s", testPod("b", "1")))
 		time.Sleep(retryPauseMin)
 		require.Equal(t, []string{"remove a"}, p.pass(t.Context()))
-		p.refuse("nothing")
+		p.panicOn("nothing")
 		time.Sleep(2 * retryPauseMin)
 		require.Equal(t, []string{"remove a", "add b"}, p.pass(t.Context()))
 	})
 }
 
 // The reasons of a sync are kept until it succeeds.
-func TestKindsAreKept(t *testing.T) {
-	inPasses(t, func(t *testing.T, p passes) {
-		p.refuse("sync")
+func TestKindsAreKeptUntilSuccess(t *testing.T) {
+	withManualLoop(t, func(t *testing.T, p manualLoop) {
+		p.panicOn("sync")
 		for _, kind := range []Kind{ContainerDied, PodDirty} {
 			p.Emit(Event{Kind: kind, UID: "a"})
 			p.pass(t.Context())
 		}
-		p.refuse("nothing")
+		p.panicOn("nothing")
 		time.Sleep(retryPauseMin)
 		require.Equal(t, []string{"sync a (" + Kinds(0).With(ContainerDied).With(PodDirty).String() + ")"}, p.pass(t.Context()))
 	})

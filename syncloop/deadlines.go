@@ -50,9 +50,9 @@ func (h *DefaultHandler) ActiveDeadlines(started func(pod *v1.Pod) *metav1.Time)
 		started = func(pod *v1.Pod) *metav1.Time { return pod.Status.StartTime }
 	}
 	return EventSourceFunc(func(ctx context.Context, emit func(Event)) error {
-		told := deadlines{}
+		emitted := deadlines{}
 		for {
-			past, pause := told.check(h.limited(), started, time.Now())
+			past, pause := emitted.check(h.podsWithDeadline(), started, time.Now())
 			for _, uid := range past {
 				emit(Event{Kind: SyncDue, UID: uid})
 			}
@@ -63,10 +63,10 @@ func (h *DefaultHandler) ActiveDeadlines(started func(pod *v1.Pod) *metav1.Time)
 	})
 }
 
-func (h *DefaultHandler) limited() []*v1.Pod {
+func (h *DefaultHandler) podsWithDeadline() []*v1.Pod {
 	var pods []*v1.Pod
 	for _, pod := range h.desired.Pods() {
-		if pod.Spec.ActiveDeadlineSeconds == nil || podfacts.IsTerminalPhase(pod.Status.Phase) || h.outside(pod.UID) ||
+		if pod.Spec.ActiveDeadlineSeconds == nil || podfacts.IsTerminalPhase(pod.Status.Phase) || h.isUnadmitted(pod.UID) ||
 			h.cfg.Workers.State(pod.UID).TerminationRequested() {
 			continue
 		}
