@@ -59,5 +59,5 @@ func TestCost(t *testing.T) {
 	require.True(t, equality.Semantic.DeepEqual(*in.Previous, r.Status))
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _, _ = Compute(in) }), 46.0)
 	normal := podstatus.Normalize(in.Pod, r.Status)
-	require.Zero(t, testing.AllocsPerRun(100, func() { podstatus.Normalize(in.Pod, normal) }), "what is normal is left as it is")
+	require.Zero(t, testing.AllocsPerRun(100, func() { podstatus.Normalize(in.Pod, normal) }), "a normal status is not copied")
 }

@@ -91,8 +91,8 @@ func TestRestartingAllCondition(t *testing.T) {
 		{"failed", Input{Observed: observe(exited("c", 1))}, "False PodFailed"},
 		{"trigger", Input{Observed: observe(exited("c", 42))}, "True RestartAllContainersStarted"},
 		{"seen before", Input{Observed: observe(), Previous: was("c", "c-0", 0, wasTerminated(42, ""), v1.ContainerState{})}, "False"},
-		{"going on", Input{Observed: observe(running("c")), Previous: withConditions(is(v1.AllContainersRestarting, v1.ConditionTrue))}, "True RestartAllContainersStarted"},
-		{"all gone", Input{Observed: observe(), Previous: withConditions(is(v1.AllContainersRestarting, v1.ConditionTrue))}, "False"},
+		{"in progress", Input{Observed: observe(running("c")), Previous: withConditions(is(v1.AllContainersRestarting, v1.ConditionTrue))}, "True RestartAllContainersStarted"},
+		{"all removed", Input{Observed: observe(), Previous: withConditions(is(v1.AllContainersRestarting, v1.ConditionTrue))}, "False"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.in.Pod = pod

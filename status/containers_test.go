@@ -25,13 +25,13 @@ func TestSeen(t *testing.T) {
 		restarts    int32
 	}{
 		{"replaced an unknown one", was("c", "c-0", 2, wasTerminated(137, ReasonContainerStatusUnknown), none), []observed.Container{running("c", id("c-1"), attempt(2))}, "running", "exit 137 ContainerStatusUnknown", 2},
-		{"unknown, but this end and one before were seen", was("c", "c-0", 1, wasTerminated(3, "Error"), wasTerminated(4, "")), []observed.Container{unknown("c", attempt(1))}, "exit 3 Error", "exit 4", 1},
+		{"unknown after two seen ends", was("c", "c-0", 1, wasTerminated(3, "Error"), wasTerminated(4, "")), []observed.Container{unknown("c", attempt(1))}, "exit 3 Error", "exit 4", 1},
 		{"unknown and without an ID", was("c", "", 1, wasWaiting("x"), wasTerminated(3, "")), []observed.Container{unknown("c", id(""), attempt(1))}, "waiting", "exit 3", 1},
-		{"replaced one that was reset", was("c", "c-0", 2, wasTerminated(137, ReasonRestartingAllContainers), none), []observed.Container{running("c", id("c-1"), attempt(2))}, "running", "exit 137 RestartingAllContainers", 2},
-		{"given up, and runs after all", was("c", "c-1", 2, wasWaiting("x"), givenUp), []observed.Container{running("c", id("c-1"), attempt(1)), exited("c", 3)}, "running", "exit 3", 2},
+		{"replaced a container reset by RestartAllContainers", was("c", "c-0", 2, wasTerminated(137, ReasonRestartingAllContainers), none), []observed.Container{running("c", id("c-1"), attempt(2))}, "running", "exit 137 RestartingAllContainers", 2},
+		{"given up, then running", was("c", "c-1", 2, wasWaiting("x"), givenUp), []observed.Container{running("c", id("c-1"), attempt(1)), exited("c", 3)}, "running", "exit 3", 2},
 		{"created anew", nil, []observed.Container{created("c", attempt(1))}, "waiting", "", 0},
-		{"created after one that ran", was("c", "c-0", 0, wasRunning(), none), []observed.Container{created("c", id("c-1"), attempt(1)), exited("c", 3)}, "waiting", "exit 3", 0},
-		{"the name of the image is not told", nil, []observed.Container{running("c", image(""))}, "running", "", 0},
+		{"created after a container that ran", was("c", "c-0", 0, wasRunning(), none), []observed.Container{created("c", id("c-1"), attempt(1)), exited("c", 3)}, "waiting", "exit 3", 0},
+		{"image name unknown", nil, []observed.Container{running("c", image(""))}, "running", "", 0},
 		{"replaced, count repeated", was("c", "c-0", 1, wasTerminated(3, ""), none), []observed.Container{running("c", id("c-1"), attempt(1))}, "running", "exit 3", 2},
 		{"replaced while running", was("c", "c-0", 0, wasRunning(), wasTerminated(4, "")), []observed.Container{running("c", id("c-1"), attempt(1))}, "running", "exit 4", 1},
 		{"runs again", was("c", "c-0", 1, wasTerminated(3, "Error"), none), []observed.Container{running("c", attempt(1))}, "running", "", 1},
@@ -42,7 +42,7 @@ func TestSeen(t *testing.T) {
 			require.Equal(t, [2]string{tc.state, tc.last}, [2]string{short(c.State), short(c.LastTerminationState)})
 			require.Equal(t, tc.restarts, c.RestartCount)
 			require.Equal(t, "image/c", c.Image)
-			require.Equal(t, "ref/c", c.ImageID, "the digested reference")
+			require.Equal(t, "ref/c", c.ImageID, "the reference with the digest")
 			require.Equal(t, tc.instances[0].ID.String(), c.ContainerID)
 		})
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-var update = flag.Bool("update", false, "rewrite what the cases in testdata/corpus expect; review the difference")
+var update = flag.Bool("update", false, "rewrite the expected results in testdata/corpus; review the difference")
 
 // scene is the input of one Compute call. Absent fields default to the previous scene of the
 // history, or to the zero value.
@@ -184,7 +184,7 @@ func TestCorpus(t *testing.T) {
 						input, _, _ := strings.Cut(d.text, "\nwant:")
 						d.text = input + "\nwant:\n  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ")
 					} else {
-						require.Equal(t, render(t, want), text, "the status; -update rewrites it")
+						require.Equal(t, render(t, want), text, "run with -update to rewrite the expected status")
 					}
 					updated = append(updated, strings.TrimSuffix(d.text, "\n"))
 					expected := d.c.Result
@@ -211,7 +211,7 @@ func TestCorpusIsComplete(t *testing.T) {
 			require.NotEmpty(t, d.c.Name, "%s: %s", file, d.first)
 			require.Empty(t, names[d.c.Name], "%s is the name of two cases", d.c.Name)
 			names[d.c.Name] = file
-			require.True(t, strings.HasPrefix(d.first, "# ") && len(d.first) > 20, "%s: the first line says what is shown", d.c.Name)
+			require.True(t, strings.HasPrefix(d.first, "# ") && len(d.first) > 20, "%s: the first line must describe the case", d.c.Name)
 			require.NotEmpty(t, d.c.Want, d.c.Name)
 		}
 	}
@@ -227,7 +227,7 @@ func TestCorpusIsComplete(t *testing.T) {
 				found = found || word == fmt.Sprint("T", id)
 			}
 		}
-		require.True(t, found, "no case shows T%d", id)
+		require.True(t, found, "no case covers T%d", id)
 	}
 }
 

@@ -45,7 +45,7 @@ func TestResources(t *testing.T) {
 	}{
 		{"the same in another notation", granted, &observed.Resources{MemoryLimit: value(256000000)}, "100m/128M/", "200m/256M/"},
 		{"at the floor", atFloor, &observed.Resources{MilliCPURequest: value(1), MilliCPULimit: value(5)}, "2m//", "10m//"},
-		{"only the reported one below the floor", granted, &observed.Resources{MilliCPURequest: value(2), MilliCPULimit: value(10)}, "2m/128M/", "10m/256M/"},
+		{"only the reported value below the floor", granted, &observed.Resources{MilliCPURequest: value(2), MilliCPULimit: value(10)}, "2m/128M/", "10m/256M/"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in := Input{Pod: podOf(v1.RestartPolicyAlways, "c"), Allocated: map[string]v1.ResourceRequirements{"c": tc.granted}}

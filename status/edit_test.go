@@ -24,14 +24,14 @@ func TestWithContainer(t *testing.T) {
 	untouched := s.DeepCopy()
 
 	none, changed := podstatus.WithContainerReady(pod, s, "fake://a-0", false, at)
-	require.False(t, changed, "it was not ready before")
+	require.False(t, changed, "not ready before")
 	require.Equal(t, s, none)
 	for _, id := range []string{"fake://x", "", "fake://i-0"} {
 		_, changed = podstatus.WithContainerReady(pod, s, id, true, at)
 		require.False(t, changed, id)
 	}
 	_, changed = podstatus.WithContainerReady(pod, s, "fake://b-0", true, at)
-	require.False(t, changed, "it has not started")
+	require.False(t, changed, "not started")
 
 	s, changed = podstatus.WithContainerReady(pod, s, "fake://a-0", true, at)
 	require.True(t, changed)
@@ -39,7 +39,7 @@ func TestWithContainer(t *testing.T) {
 	require.Equal(t, "containers with unready status: [b]", podfacts.Condition(s.Conditions, v1.PodReady).Message)
 	s, changed = podstatus.WithContainerStarted(pod, s, "fake://b-0", true, at)
 	require.True(t, changed)
-	require.True(t, *s.ContainerStatuses[1].Started && s.ContainerStatuses[1].Ready, "no readiness probe stands in its way")
+	require.True(t, *s.ContainerStatuses[1].Started && s.ContainerStatuses[1].Ready, "ready without a readiness probe")
 	require.Equal(t, [2]string{"True", "True"}, [2]string{cond(s, v1.PodReady), cond(s, v1.ContainersReady)})
 	require.True(t, podfacts.Condition(s.Conditions, v1.PodReady).LastTransitionTime.Time.Equal(at))
 	require.Len(t, s.Conditions, len(untouched.Conditions))
@@ -53,14 +53,14 @@ func TestWithContainer(t *testing.T) {
 	s, _ = podstatus.WithContainerReady(pod, *untouched, "fake://a-0", true, at)
 	s, changed = podstatus.WithContainerStarted(pod, s, "fake://a-0", false, at)
 	require.True(t, changed)
-	require.False(t, s.ContainerStatuses[0].Ready, "what has not started is not ready")
+	require.False(t, s.ContainerStatuses[0].Ready, "an unstarted container is not ready")
 	s, changed = podstatus.WithContainerStarted(pod, s, "fake://a-0", true, at)
 	require.True(t, changed)
-	require.False(t, s.ContainerStatuses[0].Ready, "it has a readiness probe")
+	require.False(t, s.ContainerStatuses[0].Ready, "not ready before its readiness probe succeeds")
 
 	dead := compute(t, Input{Pod: pod, Observed: observe(exited("a", 1), running("b"))})
 	_, changed = podstatus.WithContainerReady(pod, dead, "fake://a-0", true, at)
-	require.False(t, changed, "a late result does not make what has ended ready")
+	require.False(t, changed, "a late result does not make an ended container ready")
 	_, changed = podstatus.WithContainerStarted(pod, dead, "fake://a-0", true, at)
 	require.False(t, changed)
 	require.Equal(t, *untouched, *untouched.DeepCopy())
@@ -98,12 +98,12 @@ func TestEditsLeaveTheInput(t *testing.T) {
 			s, _ = podstatus.WithContainerStarted(pod, s, "fake://a-0", false, later)
 			return s
 		},
-		"sandbox":      func(s v1.PodStatus) v1.PodStatus { return WithReadyToStart(pod, s, later) },
-		"disruption":   func(s v1.PodStatus) v1.PodStatus { return WithDisruption(pod, s, "another", later) },
-		"resize waits": func(s v1.PodStatus) v1.PodStatus { return WithResizePending(s, 2, Reason{Message: "full"}, later) },
-		"no resize":    WithoutResizePending,
-		"resize":       func(s v1.PodStatus) v1.PodStatus { return WithResizeInProgress(s, 2, Reason{Reason: "x"}, later) },
-		"resized":      WithoutResizeInProgress,
+		"sandbox":        func(s v1.PodStatus) v1.PodStatus { return WithReadyToStart(pod, s, later) },
+		"disruption":     func(s v1.PodStatus) v1.PodStatus { return WithDisruption(pod, s, "another", later) },
+		"pending resize": func(s v1.PodStatus) v1.PodStatus { return WithResizePending(s, 2, Reason{Message: "full"}, later) },
+		"no resize":      WithoutResizePending,
+		"resize":         func(s v1.PodStatus) v1.PodStatus { return WithResizeInProgress(s, 2, Reason{Reason: "x"}, later) },
+		"resized":        WithoutResizeInProgress,
 	} {
 		untouched := s.DeepCopy()
 		require.NotEqual(t, *untouched, edit(s), name)
@@ -128,7 +128,7 @@ func TestWithReadyToStart(t *testing.T) {
 	require.True(t, c.LastTransitionTime.Time.Equal(now.Add(time.Hour)))
 	require.Equal(t, int64(2), c.ObservedGeneration)
 	again := WithReadyToStart(pod, s, now.Add(2*time.Hour))
-	require.Equal(t, s, again, "saying it twice changes nothing")
+	require.Equal(t, s, again, "a repeated call changes nothing")
 	require.Equal(t, "True", cond(WithReadyToStart(pod, v1.PodStatus{}, now), v1.PodReadyToStartContainers))
 }
 
@@ -160,9 +160,9 @@ func TestResizeConditions(t *testing.T) {
 	require.Equal(t, [2]string{v1.PodReasonDeferred, "full"}, [2]string{c.Reason, c.Message}, "every other reason becomes Deferred")
 	s = WithResizePending(s, 3, Reason{Reason: v1.PodReasonDeferred, Message: "still full"}, at(2))
 	c = get(s, v1.PodResizePending)
-	require.Equal(t, int64(3), c.ObservedGeneration, "it takes the newest generation")
+	require.Equal(t, int64(3), c.ObservedGeneration, "the newest generation")
 	require.Equal(t, "still full", c.Message)
-	require.True(t, c.LastTransitionTime.Time.Equal(at(1)) && c.LastProbeTime.Time.Equal(at(2)), "its reason did not change")
+	require.True(t, c.LastTransitionTime.Time.Equal(at(1)) && c.LastProbeTime.Time.Equal(at(2)), "the reason did not change")
 	s = WithResizePending(s, 4, Reason{Reason: v1.PodReasonInfeasible}, at(3))
 	c = get(s, v1.PodResizePending)
 	require.Equal(t, v1.PodReasonInfeasible, c.Reason)
@@ -175,11 +175,11 @@ func TestResizeConditions(t *testing.T) {
 	s = WithResizeInProgress(s, 0, Reason{Reason: "whatever", Message: "no such cgroup"}, at(5))
 	c = get(s, v1.PodResizeInProgress)
 	require.Equal(t, [2]string{v1.PodReasonError, "no such cgroup"}, [2]string{c.Reason, c.Message})
-	require.Equal(t, int64(4), c.ObservedGeneration, "it keeps that of the resize it reports")
+	require.Equal(t, int64(4), c.ObservedGeneration, "the generation of the resize in progress stays")
 	require.True(t, c.LastTransitionTime.Time.Equal(at(5)))
 	s = WithResizeInProgress(s, 0, Reason{}, at(6))
 	c = get(s, v1.PodResizeInProgress)
-	require.Equal(t, [2]string{v1.PodReasonError, "no such cgroup"}, [2]string{c.Reason, c.Message}, "saying nothing new keeps what was said")
+	require.Equal(t, [2]string{v1.PodReasonError, "no such cgroup"}, [2]string{c.Reason, c.Message}, "an empty reason keeps the last one")
 	require.True(t, c.LastTransitionTime.Time.Equal(at(5)) && c.LastProbeTime.Time.Equal(at(6)))
 	require.Empty(t, WithoutResizeInProgress(s).Conditions)
 	require.Equal(t, s, WithoutResizePending(s))

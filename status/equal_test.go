@@ -123,12 +123,12 @@ func TestEqual(t *testing.T) {
 func TestEqualIgnoresForeignConditions(t *testing.T) {
 	mine, foreign, disrupted := is(v1.PodReady, v1.ConditionTrue), is("example.com/gate", v1.ConditionTrue), is(v1.DisruptionTarget, v1.ConditionTrue)
 	require.True(t, podstatus.Equal(withConditions(mine), withConditions(foreign, mine)))
-	require.False(t, podstatus.Equal(withConditions(mine), withConditions()), "one of ours is gone")
+	require.False(t, podstatus.Equal(withConditions(mine), withConditions()), "an own condition is missing")
 	require.False(t, podstatus.Equal(withConditions(), withConditions(mine)))
-	require.False(t, podstatus.Equal(withConditions(mine), withConditions(mine, disrupted)), "we have a say in it")
-	require.True(t, podstatus.Equal(withConditions(mine, disrupted), withConditions(disrupted, mine)), "the order does not count")
+	require.False(t, podstatus.Equal(withConditions(mine), withConditions(mine, disrupted)), "DisruptionTarget counts as an own condition")
+	require.True(t, podstatus.Equal(withConditions(mine, disrupted), withConditions(disrupted, mine)), "the order is ignored")
 	a, b := &v1.PodStatus{}, &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{}, Conditions: []v1.PodCondition{}}
 	require.True(t, podstatus.Equal(a, b))
 	a.AllocatedResources, b.AllocatedResources = list("1", ""), list("1000m", "")
-	require.True(t, podstatus.Equal(a, b), "amounts count, not how they are written")
+	require.True(t, podstatus.Equal(a, b), "the notation of amounts is ignored")
 }

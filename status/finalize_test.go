@@ -68,7 +68,7 @@ func TestFinalize(t *testing.T) {
 		{"T35 never initialized", "i:a i:b d", "", "waits waits | waits", "lost waits | waits"},
 		{"the second init ran", "i:a i:b i:c e", "", "waits runs waits | waits", "lost lost waits | waits"},
 		{"the last init ran", "i:a i:b d", "", "e0 runs | waits", "e0 lost | waits"},
-		{"the second init was to run again", "i:a i:b i:c e", "", "waits again waits | waits", "lost lost waits | waits"},
+		{"the second init waits for a restart", "i:a i:b i:c e", "", "waits again waits | waits", "lost lost waits | waits"},
 		{"the third init ended", "i:a i:b i:c e", "", "e0 waits e1 | waits", "e0 lost e1 | waits"},
 		{"the last init succeeded", "i:a c", "e0", "e0 | waits", "e0 | lost"},
 		{"the last init failed", "i:a c", "e1", "e1 | waits", "e1 | waits"},
@@ -86,9 +86,9 @@ func TestFinalize(t *testing.T) {
 			require.True(t, equality.Semantic.DeepEqual(*untouched, in))
 			require.Equal(t, tc.want, stateWords(got))
 			require.Equal(t, v1.PodFailed, got.Phase)
-			require.Contains(t, cond(got, v1.PodReady), "False", "nothing of it is ready")
+			require.Contains(t, cond(got, v1.PodReady), "False", "the pod is not ready")
 			require.Contains(t, cond(got, v1.ContainersReady), "False")
-			require.True(t, equality.Semantic.DeepEqual(got, podstatus.Finalize(pod, got, now.Add(1))), "once is enough")
+			require.True(t, equality.Semantic.DeepEqual(got, podstatus.Finalize(pod, got, now.Add(1))), "a second Finalize changes nothing")
 		})
 	}
 }

@@ -22,20 +22,20 @@ func TestFollowConditions(t *testing.T) {
 		old, is *v1.PodCondition
 		want    time.Time
 	}{
-		"the same, with another reason":   {changed(v1.PodReady, v1.ConditionTrue, before), changed(v1.PodReady, v1.ConditionTrue, later), before},
-		"the same, without a time":        {changed(v1.PodReady, v1.ConditionTrue, before), changed(v1.PodReady, v1.ConditionTrue, time.Time{}), before},
-		"the same, never timed":           {changed(v1.PodReady, v1.ConditionTrue, time.Time{}), changed(v1.PodReady, v1.ConditionTrue, time.Time{}), now},
-		"the same, timed at last":         {changed(v1.PodReady, v1.ConditionTrue, time.Time{}), changed(v1.PodReady, v1.ConditionTrue, later), later},
-		"changed afterwards":              {changed(v1.PodReady, v1.ConditionTrue, before), changed(v1.PodReady, v1.ConditionFalse, later), later},
-		"changed, it does not say when":   {changed(v1.PodReady, v1.ConditionTrue, before), changed(v1.PodReady, v1.ConditionFalse, time.Time{}), now},
-		"changed before":                  {changed(v1.PodReady, v1.ConditionTrue, before), changed(v1.PodReady, v1.ConditionFalse, earlier), now},
-		"changed in the same moment":      {changed(v1.PodReady, v1.ConditionTrue, before), changed(v1.PodReady, v1.ConditionFalse, before), now},
-		"new":                             {nil, changed(v1.PodReady, v1.ConditionTrue, later), later},
-		"new, it does not say since when": {nil, changed(v1.PodReady, v1.ConditionTrue, time.Time{}), now},
-		"of others too":                   {changed(v1.DisruptionTarget, v1.ConditionTrue, before), changed(v1.DisruptionTarget, v1.ConditionTrue, later), before},
-		"of others":                       {changed("example.com/x", v1.ConditionTrue, before), changed("example.com/x", v1.ConditionTrue, later), later},
-		"a resize that waits":             {changed(v1.PodResizePending, v1.ConditionTrue, before), changed(v1.PodResizePending, v1.ConditionTrue, later), later},
-		"a resize":                        {changed(v1.PodResizeInProgress, v1.ConditionTrue, before), changed(v1.PodResizeInProgress, v1.ConditionTrue, later), later},
+		"the same, with another reason": {changed(v1.PodReady, v1.ConditionTrue, before), changed(v1.PodReady, v1.ConditionTrue, later), before},
+		"the same, without a time":      {changed(v1.PodReady, v1.ConditionTrue, before), changed(v1.PodReady, v1.ConditionTrue, time.Time{}), before},
+		"the same, no times":            {changed(v1.PodReady, v1.ConditionTrue, time.Time{}), changed(v1.PodReady, v1.ConditionTrue, time.Time{}), now},
+		"the same, a first time":        {changed(v1.PodReady, v1.ConditionTrue, time.Time{}), changed(v1.PodReady, v1.ConditionTrue, later), later},
+		"changed afterwards":            {changed(v1.PodReady, v1.ConditionTrue, before), changed(v1.PodReady, v1.ConditionFalse, later), later},
+		"changed, without a time":       {changed(v1.PodReady, v1.ConditionTrue, before), changed(v1.PodReady, v1.ConditionFalse, time.Time{}), now},
+		"changed before":                {changed(v1.PodReady, v1.ConditionTrue, before), changed(v1.PodReady, v1.ConditionFalse, earlier), now},
+		"changed in the same moment":    {changed(v1.PodReady, v1.ConditionTrue, before), changed(v1.PodReady, v1.ConditionFalse, before), now},
+		"new":                           {nil, changed(v1.PodReady, v1.ConditionTrue, later), later},
+		"new, without a time":           {nil, changed(v1.PodReady, v1.ConditionTrue, time.Time{}), now},
+		"shared condition":              {changed(v1.DisruptionTarget, v1.ConditionTrue, before), changed(v1.DisruptionTarget, v1.ConditionTrue, later), before},
+		"foreign condition":             {changed("example.com/x", v1.ConditionTrue, before), changed("example.com/x", v1.ConditionTrue, later), later},
+		"pending resize":                {changed(v1.PodResizePending, v1.ConditionTrue, before), changed(v1.PodResizePending, v1.ConditionTrue, later), later},
+		"resize in progress":            {changed(v1.PodResizeInProgress, v1.ConditionTrue, before), changed(v1.PodResizeInProgress, v1.ConditionTrue, later), later},
 	} {
 		was, given := v1.PodStatus{}, v1.PodStatus{Conditions: []v1.PodCondition{*c.is}}
 		if c.old != nil {
@@ -52,8 +52,8 @@ func TestFollowConditions(t *testing.T) {
 func TestFollowStart(t *testing.T) {
 	at := func(t time.Time) *metav1.Time { return &metav1.Time{Time: t} }
 	for name, c := range map[string]struct{ was, is, want *metav1.Time }{
-		"started before": {at(before), nil, at(before)}, "and said otherwise": {at(before), at(now), at(before)},
-		"says it": {nil, at(before), at(before)}, "starts now": {nil, nil, at(now)},
+		"started before": {at(before), nil, at(before)}, "started before, another time given": {at(before), at(now), at(before)},
+		"given time": {nil, at(before), at(before)}, "no time": {nil, nil, at(now)},
 	} {
 		require.Equal(t, c.want, podstatus.Follow(v1.PodStatus{StartTime: c.was}, v1.PodStatus{StartTime: c.is}, now).StartTime, name)
 	}

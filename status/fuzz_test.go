@@ -129,7 +129,7 @@ func (d *dice) input(pod *v1.Pod, previous *v1.PodStatus) Input {
 // call changes nothing, the input is neither changed nor aliased, and the lists are complete.
 func FuzzCompute(f *testing.F) {
 	f.Add([]byte{})
-	f.Add([]byte("a pod's life is a sequence of surprises, and none of them may come as one"))
+	f.Add([]byte("the bytes of this text select a sequence of observations"))
 	for seed := range 200 {
 		f.Add(script(seed))
 	}
@@ -243,7 +243,7 @@ func checkEnds(t *testing.T, in Input, previous, s *v1.PodStatus, seen map[strin
 			}
 			shown[end.ContainerID] = true
 			if code, ok := seen[end.ContainerID]; ok {
-				require.Equal(t, code, end.ExitCode, "the exit code of %s was seen", end.ContainerID)
+				require.Equal(t, code, end.ExitCode, "a seen exit code of %s was replaced", end.ContainerID)
 			} else if end.Reason != ReasonContainerStatusUnknown && (end.Reason != ReasonRestartingAllContainers || end.ExitCode != podstatus.UnknownExitCode) {
 				seen[end.ContainerID] = end.ExitCode
 			}
@@ -299,7 +299,7 @@ func checkKept(t *testing.T, in Input, old, c v1.ContainerStatus, seen map[strin
 			return
 		}
 	}
-	require.Fail(t, "an end was lost", "%s exited with %d\nwas: %s, last %s\nis: %s, last %s\n%+v", end.ContainerID, code,
+	require.Fail(t, "lost end", "%s exited with %d\nwas: %s, last %s\nis: %s, last %s\n%+v", end.ContainerID, code,
 		short(old.State), short(old.LastTerminationState), short(c.State), short(c.LastTerminationState), in.Observed)
 }
 
@@ -329,6 +329,6 @@ func checkStored(t *testing.T, in Input, s *v1.PodStatus) {
 			require.Contains(t, cond(merged, v1.PodReady), "False")
 		}
 		there.Status = merged
-		require.True(t, podstatus.Equal(&merged, new(podstatus.Merge(there, &normal, mayStillRun, in.Now.Add(time.Hour)))), "once is enough")
+		require.True(t, podstatus.Equal(&merged, new(podstatus.Merge(there, &normal, mayStillRun, in.Now.Add(time.Hour)))), "one write is enough")
 	}
 }

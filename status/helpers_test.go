@@ -153,7 +153,7 @@ func twice(t *testing.T, in Input) Result {
 	again := in
 	again.Previous, again.Now = &first.Status, in.Now.Add(time.Minute)
 	second := computed(t, again)
-	require.True(t, equality.Semantic.DeepEqual(first.Status, second.Status), "computing again changes nothing: %+v\n%+v", first.Status, second.Status)
+	require.True(t, equality.Semantic.DeepEqual(first.Status, second.Status), "the second result differs: %+v\n%+v", first.Status, second.Status)
 	require.Equal(t, first.RestartAll, second.RestartAll)
 	return first
 }
@@ -205,7 +205,7 @@ func requireUnshared(t *testing.T, in Input, r Result) {
 	memory(reflect.ValueOf(in), "in", theirs)
 	memory(reflect.ValueOf(r), "result", ours)
 	for at, path := range ours {
-		require.Empty(t, theirs[at], "%s is the input's", path)
+		require.Empty(t, theirs[at], "%s shares memory with the input", path)
 	}
 }
 

@@ -44,25 +44,25 @@ func TestMerge(t *testing.T) {
 		mayRun        bool
 		want          string
 	}{
-		{"T22 foreign conditions are those that are there", of("Running", is(v1.PodReady, no), foreign), of("Running", stale, is(v1.PodReady, yes), is(v1.PodInitialized, yes)), false, "Running// Ready=True@0 New=True@0 Initialized=True@0"},
-		{"conditions of ours that are wanted no more go", of("Running", is(v1.PodResizePending, yes), foreign), running, false, "Running// New=True@0"},
-		{"a condition that is there twice is written once", of("Running", is(v1.PodReady, no), is(v1.PodReady, yes)), of("Running", is(v1.PodReady, yes)), false, "Running// Ready=True@0"},
+		{"T22 foreign conditions come from the API server", of("Running", is(v1.PodReady, no), foreign), of("Running", stale, is(v1.PodReady, yes), is(v1.PodInitialized, yes)), false, "Running// Ready=True@0 New=True@0 Initialized=True@0"},
+		{"own conditions are removed", of("Running", is(v1.PodResizePending, yes), foreign), running, false, "Running// New=True@0"},
+		{"a duplicate condition is written once", of("Running", is(v1.PodReady, no), is(v1.PodReady, yes)), of("Running", is(v1.PodReady, yes)), false, "Running// Ready=True@0"},
 		{"T28, T21 an end and its disruption wait for the containers", why("r", "", running), why("Evicted", "m", of("Failed", ours)), true, "Running/r/"},
 		{"T21 disruption comes with the end", why("r", "", running), why("Evicted", "m", of("Failed", ours)), false, "Failed/Evicted/m DisruptionTarget=True TerminationByKubelet@60"},
-		{"what is no end waits for nothing", pending, why("r", "m", running), true, "Running/r/m"},
-		{"an end that is there waits for nothing", failed, failed, true, "Failed//"},
+		{"only an end waits for containers", pending, why("r", "m", running), true, "Running/r/m"},
+		{"an existing end does not wait for containers", failed, failed, true, "Failed//"},
 		{"T21 no disruption after the end", failed, of("Failed", ours), false, "Failed//"},
-		{"T21 no disruption after the end, while something runs", failed, of("Failed", ours), true, "Failed//"},
+		{"T21 no disruption after the end, while containers run", failed, of("Failed", ours), true, "Failed//"},
 		{"T21 no disruption after another end", succeeded, of("Failed", ours), false, "Failed//"},
-		{"T21 nor while something runs", succeeded, of("Failed", ours), true, "Failed//"},
+		{"T21 no disruption after another end, while containers run", succeeded, of("Failed", ours), true, "Failed//"},
 		{"T21 no end, no disruption", running, of("Running", ours), false, "Running//"},
 		{"another's disruption stays", of("Running", theirs), of("Running", ours), false, "Running// DisruptionTarget=True Eviction@0"},
-		{"it was true before", of("Running", theirs), of("Failed", ours), false, "Failed// DisruptionTarget=True TerminationByKubelet@0"},
-		{"T19 what has failed is not ready", of("Running", ready...), of("Failed", ready...), false, "Failed// Ready=False PodFailed@60 ContainersReady=False PodFailed@60"},
-		{"T19 what has succeeded is not ready", of("Running", ready...), of("Succeeded", ready...), false, "Succeeded// Ready=False PodCompleted@60 ContainersReady=False PodCompleted@60"},
-		{"T19 not yet", of("Running", ready...), of("Failed", ready...), true, "Running// Ready=True@0 ContainersReady=True@0"},
-		{"T19 it was not ready", running, of("Failed", because("ContainersNotReady", is(v1.PodReady, no))), false, "Failed// Ready=False ContainersNotReady@0"},
-		{"an end that is there stays", why("Evicted", "", failed), of("Running", is(v1.PodReady, yes)), false, "Failed/Evicted/ Ready=False PodFailed@60"},
+		{"disruption keeps its transition time", of("Running", theirs), of("Failed", ours), false, "Failed// DisruptionTarget=True TerminationByKubelet@0"},
+		{"T19 a failed pod is not ready", of("Running", ready...), of("Failed", ready...), false, "Failed// Ready=False PodFailed@60 ContainersReady=False PodFailed@60"},
+		{"T19 a succeeded pod is not ready", of("Running", ready...), of("Succeeded", ready...), false, "Succeeded// Ready=False PodCompleted@60 ContainersReady=False PodCompleted@60"},
+		{"T19 a pod with running containers stays ready", of("Running", ready...), of("Failed", ready...), true, "Running// Ready=True@0 ContainersReady=True@0"},
+		{"T19 an unready pod keeps its reason", running, of("Failed", because("ContainersNotReady", is(v1.PodReady, no))), false, "Failed// Ready=False ContainersNotReady@0"},
+		{"an existing end stays", why("Evicted", "", failed), of("Running", is(v1.PodReady, yes)), false, "Failed/Evicted/ Ready=False PodFailed@60"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pod := &v1.Pod{Status: tc.there}
@@ -74,7 +74,7 @@ func TestMerge(t *testing.T) {
 	}
 	mirror := &v1.Pod{Status: failed}
 	mirror.Annotations = map[string]string{podfacts.ConfigMirror: "x"}
-	require.Equal(t, v1.PodRunning, podstatus.Merge(mirror, &running, false, now).Phase, "a static pod may begin anew")
+	require.Equal(t, v1.PodRunning, podstatus.Merge(mirror, &running, false, now).Phase, "a static pod can restart after its end")
 }
 
 // Merge keeps fields of other components, never lowers a generation (T23), and skips equal

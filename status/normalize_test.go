@@ -56,7 +56,7 @@ func TestNormalizeTimesAndOrder(t *testing.T) {
 	require.Equal(t, *untouched, s, "the input is not changed")
 	require.True(t, got.StartTime.Time.Equal(whole))
 	require.True(t, got.Conditions[0].LastProbeTime.Time.Equal(whole) && got.Conditions[0].LastTransitionTime.Time.Equal(whole))
-	require.True(t, got.Conditions[1].LastTransitionTime.IsZero(), "no time stays none")
+	require.True(t, got.Conditions[1].LastTransitionTime.IsZero(), "a zero time stays zero")
 	names := func(list []v1.ContainerStatus) (out []string) {
 		for _, c := range list {
 			out = append(out, c.Name)
@@ -68,9 +68,9 @@ func TestNormalizeTimesAndOrder(t *testing.T) {
 	require.True(t, got.InitContainerStatuses[1].State.Running.StartedAt.Time.Equal(whole))
 	last := got.ContainerStatuses[0].LastTerminationState.Terminated
 	require.True(t, last.StartedAt.Time.Equal(whole) && last.FinishedAt.Time.Equal(whole))
-	require.Equal(t, got, podstatus.Normalize(pod, got), "what is normal stays as it is")
+	require.Equal(t, got, podstatus.Normalize(pod, got), "Normalize is idempotent")
 	monotonic := metav1.Now()
-	require.NotContains(t, podstatus.Normalize(pod, v1.PodStatus{StartTime: &monotonic}).StartTime.Time.String(), "m=", "no reading of another clock is kept")
+	require.NotContains(t, podstatus.Normalize(pod, v1.PodStatus{StartTime: &monotonic}).StartTime.Time.String(), "m=", "the monotonic clock reading is removed")
 }
 
 // An unsorted list is sorted in a copy.

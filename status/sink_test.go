@@ -14,7 +14,7 @@ func TestApplyWritesEveryField(t *testing.T) {
 	old, wanted := filled(1), filled(2)
 	got := Apply(filled(1), old, wanted)
 	require.True(t, equality.Semantic.DeepEqual(wanted, got), "%+v\n%+v", wanted, got)
-	require.True(t, equality.Semantic.DeepEqual(filled(1), old), "the arguments stay")
+	require.True(t, equality.Semantic.DeepEqual(filled(1), old), "the arguments are not changed")
 	require.True(t, equality.Semantic.DeepEqual(filled(3), Apply(filled(3), old, filled(1))), "no difference, no change")
 	require.True(t, equality.Semantic.DeepEqual(&v1.PodStatus{}, Apply(filled(1), old, &v1.PodStatus{})), "all is removed")
 }
@@ -29,7 +29,7 @@ func TestApplyLists(t *testing.T) {
 		return s
 	}
 	require.Equal(t, ip("other", "b"), Apply(ip("a", "other"), ip("a"), ip("b")))
-	require.Equal(t, ip("b"), Apply(ip(), ip("a"), ip("a", "b")), "what others have removed stays so")
+	require.Equal(t, ip("b"), Apply(ip(), ip("a"), ip("a", "b")), "elements removed by others stay absent")
 
 	c := func(kind, message string) v1.PodCondition {
 		return v1.PodCondition{Type: v1.PodConditionType(kind), Message: message}

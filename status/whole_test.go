@@ -21,36 +21,36 @@ func TestResourcesOfTheWhole(t *testing.T) {
 		change                      func(*Input)
 		allocated, requests, limits string
 	}{
-		{"nothing is asked for", func(in *Input) {}, "//", "//", "//"},
-		{"of its containers", func(in *Input) {
+		{"no resources", func(in *Input) {}, "//", "//", "//"},
+		{"resources of containers", func(in *Input) {
 			in.Pod.Spec.Containers[0].Resources = *own("100m", "", "200m", "2Mi")
 			in.Pod.Spec.Containers[1].Resources = *own("30m", "1Mi", "", "")
 		}, "130m/1Mi/", "130m/1Mi/", "200m/2Mi/"},
-		{"what the runtime reports", func(in *Input) {
+		{"resources reported by the runtime", func(in *Input) {
 			in.Pod.Spec.Containers[0].Resources = *own("100m", "", "200m", "2Mi")
 			in.Observed.Containers[0].Resources = reported
 		}, "100m//", "50m//", "150m/1Mi/"},
-		{"what the runtime reports of a sidecar", func(in *Input) {
+		{"resources of a sidecar reported by the runtime", func(in *Input) {
 			always := v1.ContainerRestartPolicyAlways
 			in.Pod.Spec.InitContainers[0].Resources, in.Pod.Spec.InitContainers[0].RestartPolicy = *own("100m", "", "200m", "2Mi"), &always
 			in.Observed = observe(running("i"), running("a"), running("b"))
 			in.Observed.Containers[0].Resources = reported
 		}, "100m//", "50m//", "150m/1Mi/"},
-		{"what was granted", func(in *Input) {
+		{"allocated resources", func(in *Input) {
 			in.Pod.Spec.Containers[0].Resources = *own("100m", "", "", "")
 			in.Pod.Spec.InitContainers[0].Resources = *own("100m", "", "", "")
 			in.Allocated = map[string]v1.ResourceRequirements{"a": *own("70m", "", "", ""), "i": *own("80m", "", "", "")}
 		}, "80m//", "80m//", "//"},
-		{"of an init container", func(in *Input) { in.Pod.Spec.InitContainers[0].Resources = *own("100m", "", "", "") }, "100m//", "100m//", "//"},
-		{"of the pod", func(in *Input) {
+		{"resources of an init container", func(in *Input) { in.Pod.Spec.InitContainers[0].Resources = *own("100m", "", "", "") }, "100m//", "100m//", "//"},
+		{"resources of the pod", func(in *Input) {
 			in.Pod.Spec.Resources = own("500m", "8Mi", "1", "9Mi")
 			in.Pod.Spec.Containers[0].Resources = *own("100m", "", "200m", "2Mi")
 		}, "500m/8Mi/", "500m/8Mi/", "1/9Mi/"},
-		{"the old ones until the new ones are applied", func(in *Input) {
+		{"the applied resources until a resize is complete", func(in *Input) {
 			in.Pod.Spec.Resources = own("500m", "8Mi", "1", "9Mi")
 			in.Applied = own("400m", "7Mi", "2", "8Mi")
 		}, "500m/8Mi/", "400m/7Mi/", "2/8Mi/"},
-		{"what is left on record counts for nothing", func(in *Input) { in.Applied = own("400m", "7Mi", "2", "8Mi") }, "//", "//", "//"},
+		{"applied resources without pod-level resources in the spec are ignored", func(in *Input) { in.Applied = own("400m", "7Mi", "2", "8Mi") }, "//", "//", "//"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in := Input{Pod: podOf(v1.RestartPolicyAlways, "i:i", "a", "b"), Observed: observe(running("a"), running("b"), exited("i", 0))}

@@ -35,10 +35,10 @@ func TestKeeper(t *testing.T) {
 
 	require.Equal(t, checkpoint.Unseen, k.State("u1"))
 	require.NoError(t, save())
-	require.NoFileExists(t, file, "nobody looks after it yet")
+	require.NoFileExists(t, file, "no Recall yet")
 	require.Nil(t, k.Recall("u1"))
 	require.Equal(t, checkpoint.Kept, k.State("u1"))
-	require.NoError(t, save(), "without a folder there is nothing to lose")
+	require.NoError(t, save(), "a missing folder is no error")
 	require.NoError(t, os.Mkdir(filepath.Dir(file), 0o750))
 	require.NoError(t, save())
 	require.Equal(t, &checkpoint.Record{Status: v1.PodStatus{Phase: v1.PodRunning}, Probes: results, HeldBack: map[string]string{"app": "u1/key"}}, k.Recall("u1"))
@@ -46,8 +46,8 @@ func TestKeeper(t *testing.T) {
 	require.NoError(t, k.Forget("u1"))
 	require.Equal(t, checkpoint.Forgotten, k.State("u1"))
 	require.NoError(t, save())
-	require.NoFileExists(t, file, "nothing more is kept of it")
-	require.Nil(t, k.Recall("u1"), "the next one with the UID")
+	require.NoFileExists(t, file, "Save after Forget stores no record")
+	require.Nil(t, k.Recall("u1"), "the next pod with the UID")
 	require.NoError(t, save())
 	k.Prune(func(types.UID) bool { return false })
 	require.Empty(t, k.Pods())
@@ -59,5 +59,5 @@ func TestKeeper(t *testing.T) {
 	require.Contains(t, log.String(), file)
 	require.NoError(t, os.MkdirAll(filepath.Join(file+".tmp", "x"), 0o750))
 	var failed *fs.PathError
-	require.ErrorAs(t, save(), &failed, "whoever writes it tries again")
+	require.ErrorAs(t, save(), &failed, "the caller retries")
 }

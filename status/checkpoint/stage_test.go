@@ -52,7 +52,7 @@ func TestStage(t *testing.T) {
 				return err != nil || len(files) > 0
 			},
 			Halfway: map[string]func(*v1.Pod) error{
-				"half a file": part(".tmp"), "a file that cannot be read": part(""), "a file that was set aside": part(".corrupt"),
+				"a partial file": part(".tmp"), "an unreadable file": part(""), "a renamed file": part(".corrupt"),
 			},
 		}
 	})

@@ -77,7 +77,7 @@ func TestTheNextAgentHasTheRecord(t *testing.T) {
 		requireSaved(t, s, 2)
 		info, err := os.Stat(path)
 		require.NoError(t, err)
-		require.Equal(t, fs.FileMode(private), info.Mode().Perm(), "containers' messages are nobody else's to read")
+		require.Equal(t, fs.FileMode(private), info.Mode().Perm(), "only the owner can read messages of containers")
 		requireOnly(t, path, "status.json")
 	}
 }
@@ -118,9 +118,9 @@ func TestWithoutAFileOrAFolder(t *testing.T) {
 
 	require.NoError(t, os.RemoveAll(filepath.Dir(path)))
 	require.ErrorIs(t, s.Save(uid, aRecord(1)), fs.ErrNotExist)
-	require.NoDirExists(t, filepath.Dir(path), "a pod that is gone stays gone")
+	require.NoDirExists(t, filepath.Dir(path), "Save creates no folder")
 	require.NoError(t, s.Remove(uid))
-	require.Empty(t, s.pods, "nothing is kept of pods that have nothing")
+	require.Empty(t, s.pods, "pods without a record use no memory")
 }
 
 // An unusable file loses the memory of one pod, is named in the error, and is set aside.
@@ -134,19 +134,19 @@ func TestAFileThatCannotBeUsed(t *testing.T) {
 		make func(t *testing.T, path string)
 		want string
 	}{
-		"empty, as after a power cut": {write(nil), "unexpected end"},
-		"truncated":                   {write(good[:len(good)/2]), "unexpected end"},
-		"zeroes":                      {write(make([]byte, len(good))), "invalid character"},
-		"no JSON":                     {write([]byte("hello")), "invalid character"},
-		"more than one":               {write(append(bytes.Clone(good), good...)), "after top-level value"},
-		"another exit code":           {write(bytes.Replace(good, []byte(`"exitCode":7`), []byte(`"exitCode":0`), 1)), "checksum"},
-		"of another pod":              {write(bytes.Replace(good, []byte(uid), []byte("7"+uid[1:]), 1)), "belongs to pod"},
-		"of a later version":          {write(bytes.Replace(good, []byte(`"version":1`), []byte(`"version":2`), 1)), "version is 2"},
-		"of something else":           {write([]byte(`{"kind":"Pod"}`)), "version is 0"},
-		"too large":                   {write(bytes.Repeat([]byte(" "), maxSize+1)), "larger than"},
-		"a folder":                    {func(t *testing.T, path string) { require.NoError(t, os.MkdirAll(path+"/x", 0o750)) }, "not a regular file"},
-		"a pipe":                      {makePipe, "not a regular file"},
-		"a link":                      {func(t *testing.T, path string) { require.NoError(t, os.Symlink("/etc/passwd", path)) }, "not a regular file"},
+		"empty":               {write(nil), "unexpected end"},
+		"truncated":           {write(good[:len(good)/2]), "unexpected end"},
+		"zeroes":              {write(make([]byte, len(good))), "invalid character"},
+		"no JSON":             {write([]byte("hello")), "invalid character"},
+		"more than one":       {write(append(bytes.Clone(good), good...)), "after top-level value"},
+		"another exit code":   {write(bytes.Replace(good, []byte(`"exitCode":7`), []byte(`"exitCode":0`), 1)), "checksum"},
+		"of another pod":      {write(bytes.Replace(good, []byte(uid), []byte("7"+uid[1:]), 1)), "belongs to pod"},
+		"of a later version":  {write(bytes.Replace(good, []byte(`"version":1`), []byte(`"version":2`), 1)), "version is 2"},
+		"another JSON object": {write([]byte(`{"kind":"Pod"}`)), "version is 0"},
+		"too large":           {write(bytes.Repeat([]byte(" "), maxSize+1)), "larger than"},
+		"a folder":            {func(t *testing.T, path string) { require.NoError(t, os.MkdirAll(path+"/x", 0o750)) }, "not a regular file"},
+		"a pipe":              {makePipe, "not a regular file"},
+		"a link":              {func(t *testing.T, path string) { require.NoError(t, os.Symlink("/etc/passwd", path)) }, "not a regular file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, path := newStore(t, nil)
@@ -167,7 +167,7 @@ func TestAFileThatCannotBeUsed(t *testing.T) {
 			_, err = again(t, s).Load(uid)
 			require.NoError(t, err)
 			_, err = s.Load(other)
-			require.NoError(t, err, "the others are unharmed")
+			require.NoError(t, err, "other pods are unaffected")
 			require.NoError(t, s.Remove(uid))
 			requireOnly(t, path)
 		})
@@ -206,8 +206,8 @@ func TestNothingIsWrittenWithoutAChange(t *testing.T) {
 	require.False(t, written(aRecord(1)))
 	later := aRecord(1)
 	later.Status.Conditions[0].LastProbeTime = metav1.Now()
-	require.False(t, written(later), "nobody has seen anything new")
-	require.False(t, later.Status.Conditions[0].LastProbeTime.IsZero(), "the caller's record is not changed")
+	require.False(t, written(later), "an equal record is not written")
+	require.False(t, later.Status.Conditions[0].LastProbeTime.IsZero(), "Save does not change its argument")
 	turned := aRecord(1)
 	turned.Probes[0], turned.Probes[1] = turned.Probes[1], turned.Probes[0]
 	require.False(t, written(turned))
@@ -222,7 +222,7 @@ func TestNothingIsWrittenWithoutAChange(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, next.Save(uid, aRecord(1)))
-	require.NoFileExists(t, path, "what was loaded is not written again")
+	require.NoFileExists(t, path, "a loaded record is not written again")
 }
 
 // The remains of an interrupted Save do not affect later calls.
@@ -244,7 +244,7 @@ func TestAFailedSaveLeavesTheFile(t *testing.T) {
 	require.ErrorContains(t, s.Save(uid, aRecord(2)), path)
 	requireSaved(t, s, 1)
 	require.NoError(t, os.RemoveAll(path+tmpSuffix))
-	require.NoError(t, s.Save(uid, aRecord(2)), "the next one is written")
+	require.NoError(t, s.Save(uid, aRecord(2)), "the next record is written")
 	requireSaved(t, s, 2)
 }
 
@@ -254,7 +254,7 @@ func TestLargeConditionsAreShortened(t *testing.T) {
 	r := aRecord(4)
 	r.Status.Conditions = append(r.Status.Conditions, v1.PodCondition{Type: "example.com/large", Message: strings.Repeat("é", 5<<20)})
 	require.NoError(t, s.Save(uid, r))
-	require.Len(t, r.Status.Conditions[1].Message, 10<<20, "the caller's record is not changed")
+	require.Len(t, r.Status.Conditions[1].Message, 10<<20, "Save does not change its argument")
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Less(t, info.Size(), int64(4<<10))
@@ -268,7 +268,7 @@ func TestLargeConditionsAreShortened(t *testing.T) {
 	require.ErrorIs(t, err, ErrTooLarge)
 	require.ErrorContains(t, err, path)
 	got, err = again(t, s).Load(uid)
-	require.NoError(t, err, "the last record that fitted stays")
+	require.NoError(t, err, "the last record within the limit stays")
 	require.EqualValues(t, 4, got.Status.ContainerStatuses[0].RestartCount)
 }
 

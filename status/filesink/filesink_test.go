@@ -67,7 +67,7 @@ func TestTheFileHasWhatWasWritten(t *testing.T) {
 
 	require.NoError(t, s.Remove(web))
 	require.NoError(t, s.Remove(web), "a second time")
-	require.NoError(t, s.Remove(newPod("db", "u9")), "another pod of the name stays")
+	require.NoError(t, s.Remove(newPod("db", "u9")), "another pod with the name stays")
 	require.Len(t, read(t, path).Items, 1)
 }
 
@@ -103,8 +103,8 @@ func TestPrune(t *testing.T) {
 	require.NoError(t, s.Prune(func(uid types.UID) bool { return uid == "u2" }))
 	require.Len(t, read(t, path).Items, 1)
 	require.Equal(t, v1.PodRunning, s.Status(db).Phase)
-	require.Empty(t, s.Status(newPod("db", "u3")), "another pod of the name")
-	require.NoError(t, s.Put(web), "it may come back")
+	require.Empty(t, s.Status(newPod("db", "u3")), "another pod with the name")
+	require.NoError(t, s.Put(web), "a removed pod can return")
 	require.Len(t, read(t, path).Items, 2)
 }
 

@@ -52,7 +52,7 @@ func TestCompute(t *testing.T) {
 	}, quantities(got.Capacity))
 	require.Equal(t, map[string]string{
 		"cpu": "4", "memory": "8128Mi", "pods": "110", "ephemeral-storage": "100Gi", "hugepages-2Mi": "64Mi", "hugepages-1Gi": "0",
-	}, quantities(got.Allocatable), "huge pages are no memory for others")
+	}, quantities(got.Allocatable), "huge pages do not count as memory")
 	swap, yes, no := int64(1<<30), true, false
 	require.Equal(t, v1.NodeSystemInfo{
 		MachineID: "machine", SystemUUID: "system", BootID: "boot", KernelVersion: "6.1", OSImage: "Debian",
@@ -74,9 +74,9 @@ func TestCompute(t *testing.T) {
 		kinds = append(kinds, c.Type)
 		require.Equal(t, at(0).Unix(), c.LastHeartbeatTime.Unix())
 		require.Equal(t, at(0).Unix(), c.LastTransitionTime.Unix())
-		require.Zero(t, c.LastHeartbeatTime.Nanosecond(), "what an API keeps of a time")
+		require.Zero(t, c.LastHeartbeatTime.Nanosecond(), "the precision of the API")
 	}
-	require.Equal(t, []v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure, v1.NodePIDPressure, v1.NodeReady}, kinds, "Ready is the last one")
+	require.Equal(t, []v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure, v1.NodePIDPressure, v1.NodeReady}, kinds, "Ready is the last condition")
 	require.True(t, Ready(got))
 }
 
@@ -90,14 +90,14 @@ func TestUnknownStays(t *testing.T) {
 
 	got := Compute(old, Facts{Now: at(60), Port: 10250, Declared: []string{"A", "B"}})
 	require.Equal(t, before, old, "the old status is not changed")
-	require.EqualValues(t, 3, got.Allocatable.Name("example.com/dongle", resource.DecimalSI).Value(), "what there is of it can be had")
+	require.EqualValues(t, 3, got.Allocatable.Name("example.com/dongle", resource.DecimalSI).Value(), "all of the capacity is allocatable")
 	delete(got.Allocatable, "example.com/dongle")
 	require.False(t, Changed(old, got))
 	require.Equal(t, at(60).Unix(), Condition(got, v1.NodeReady).LastHeartbeatTime.Unix())
 
 	require.False(t, Ready(Compute(nil, Facts{Now: at(0)})))
 	got = Compute(old, Facts{Now: at(60), VolumesInUse: []v1.UniqueVolumeName{}, Images: []Image{}, Handlers: []Handler{}, Addresses: []v1.NodeAddress{}})
-	require.Empty(t, got.VolumesInUse, "none is not unknown")
+	require.Empty(t, got.VolumesInUse, "an empty list is not unknown")
 	require.Empty(t, got.Images)
 	require.Empty(t, got.RuntimeHandlers)
 	require.Empty(t, got.Addresses)
@@ -107,7 +107,7 @@ func TestUnknownStays(t *testing.T) {
 	require.Equal(t, "containerd://2.2.1", Compute(old, withoutRuntime).NodeInfo.ContainerRuntimeVersion)
 
 	old.NodeInfo.KubeProxyVersion = "v1.30.0" //lint:ignore SA1019 what an older agent has left
-	require.Equal(t, Compute(nil, whole(at(0))).NodeInfo, Compute(old, whole(at(0))).NodeInfo, "nobody knows of kube-proxy")
+	require.Equal(t, Compute(nil, whole(at(0))).NodeInfo, Compute(old, whole(at(0))).NodeInfo, "the kube-proxy version is removed")
 }
 
 func TestResources(t *testing.T) {
@@ -120,19 +120,19 @@ func TestResources(t *testing.T) {
 		capacity, allocatable string
 	}{
 		{"N22: reserved", reserve(v1.ResourceList{"memory": resource.MustParse("1124Mi")}), "memory", "8Gi", "7068Mi"},
-		{"more is reserved than there is", reserve(v1.ResourceList{"cpu": resource.MustParse("4500m")}), "cpu", "4", "0"},
+		{"more reserved than the capacity", reserve(v1.ResourceList{"cpu": resource.MustParse("4500m")}), "cpu", "4", "0"},
 		{"parts of a processor", reserve(v1.ResourceList{"cpu": resource.MustParse("100m")}), "cpu", "4", "3900m"},
-		{"reserved of what is not there", reserve(v1.ResourceList{"example.com/x": resource.MustParse("1")}), "example.com/x", "", ""},
+		{"reserved without a capacity", reserve(v1.ResourceList{"example.com/x": resource.MustParse("1")}), "example.com/x", "", ""},
 		{"huge pages beyond the memory", func(f *Facts) { f.Machine.HugePages = map[int64]int64{2 << 20: 9 << 30} }, "memory", "8Gi", "0"},
 		{"pods per core", func(f *Facts) { f.PodsPerCore = 5 }, "pods", "20", "20"},
 		{"one pod per core", func(f *Facts) { f.PodsPerCore = 1 }, "pods", "4", "4"},
 		{"pods per core beyond the limit", func(f *Facts) { f.PodsPerCore, f.MaxPods = 50, 7 }, "pods", "7", "7"},
 		{"no pods", func(f *Facts) { f.MaxPods = -1 }, "pods", "0", "0"},
 		{"a device", plugins(map[v1.ResourceName]Amount{"example.com/gpu": {4, 3}}), "example.com/gpu", "4", "3"},
-		{"a device whose plugin is away", plugins(map[v1.ResourceName]Amount{"example.com/gpu": {4, 0}}), "example.com/gpu", "4", "0"},
-		{"a device that is gone", plugins(map[v1.ResourceName]Amount{"example.com/gpu": {}}), "example.com/gpu", "0", "0"},
-		{"more devices than there are", plugins(map[v1.ResourceName]Amount{"example.com/gpu": {1, 2}}), "example.com/gpu", "1", "1"},
-		{"a plugin that counts badly", plugins(map[v1.ResourceName]Amount{"example.com/gpu": {-1, -1}}), "example.com/gpu", "0", "0"},
+		{"a device whose plugin does not run", plugins(map[v1.ResourceName]Amount{"example.com/gpu": {4, 0}}), "example.com/gpu", "4", "0"},
+		{"a removed device", plugins(map[v1.ResourceName]Amount{"example.com/gpu": {}}), "example.com/gpu", "0", "0"},
+		{"more devices than the capacity", plugins(map[v1.ResourceName]Amount{"example.com/gpu": {1, 2}}), "example.com/gpu", "1", "1"},
+		{"a plugin with negative counts", plugins(map[v1.ResourceName]Amount{"example.com/gpu": {-1, -1}}), "example.com/gpu", "0", "0"},
 		{"one byte of storage", func(f *Facts) { f.Machine.Storage = 1 }, "ephemeral-storage", "1", "1"},
 		{"no storage is counted", func(f *Facts) { f.NoLocalStorage = true }, "ephemeral-storage", "", ""},
 	} {
@@ -218,7 +218,7 @@ func TestImages(t *testing.T) {
 	for i := 1; i < len(got); i++ {
 		require.GreaterOrEqual(t, got[i-1].SizeBytes, got[i].SizeBytes)
 	}
-	require.Equal(t, []string{"i:29"}, got[0].Names, "equally large ones in one order")
+	require.Equal(t, []string{"i:29"}, got[0].Names, "equally large images in a fixed order")
 	f.MaxImages = -1
 	require.Len(t, Compute(nil, f).Images, 60)
 	f.MaxImages = 3
@@ -240,15 +240,15 @@ func TestSettersOfOnesOwn(t *testing.T) {
 
 func TestChanged(t *testing.T) {
 	a := Compute(nil, whole(at(0)))
-	require.False(t, Changed(a, Compute(a, whole(at(500)))), "heartbeats do not count")
+	require.False(t, Changed(a, Compute(a, whole(at(500)))), "heartbeats are ignored")
 	require.True(t, Changed(nil, a))
 	require.False(t, Changed(nil, nil))
 	require.False(t, Changed(nil, &v1.NodeStatus{Images: []v1.ContainerImage{}}))
 	b := a.DeepCopy()
 	b.Conditions[0], b.Conditions[1] = b.Conditions[1], b.Conditions[0]
-	require.False(t, Changed(a, b), "nor does their order")
+	require.False(t, Changed(a, b), "the order of conditions is ignored")
 	b.Capacity["cpu"] = resource.MustParse("4000m")
-	require.False(t, Changed(a, b), "nor how a quantity is spelt")
+	require.False(t, Changed(a, b), "the notation of quantities is ignored")
 	for name, change := range map[string]func(*v1.NodeStatus){
 		"message":    func(s *v1.NodeStatus) { s.Conditions[0].Message = "x" },
 		"transition": func(s *v1.NodeStatus) { s.Conditions[0].LastTransitionTime = metav1.NewTime(at(9)) },

@@ -64,9 +64,9 @@ func TestPressure(t *testing.T) {
 		require.Equal(t, reason, c.Reason)
 		require.Equal(t, at(10).Unix(), c.LastTransitionTime.Unix())
 	}
-	require.True(t, Ready(status), "pressure is no reason not to be ready")
+	require.True(t, Ready(status), "pressure does not affect Ready")
 	unknown := Compute(status, with(whole(at(20)), func(f *Facts) { f.Pressure = nil }))
-	require.Equal(t, *Condition(status, v1.NodeDiskPressure), *Condition(unknown, v1.NodeDiskPressure), "nobody has looked")
+	require.Equal(t, *Condition(status, v1.NodeDiskPressure), *Condition(unknown, v1.NodeDiskPressure), "pressure was not measured")
 }
 
 // SetReady repairs a condition that others have changed or duplicated.
@@ -85,7 +85,7 @@ func TestConditionsAreMended(t *testing.T) {
 	require.Equal(t, map[v1.NodeConditionType]int{v1.NodeReady: 1, "Other": 1, v1.NodeMemoryPressure: 1, v1.NodeDiskPressure: 1, v1.NodePIDPressure: 1}, kinds)
 	c := Condition(got, v1.NodeReady)
 	require.Equal(t, "KubeletReady", c.Reason)
-	require.Equal(t, at(0).Unix(), c.LastTransitionTime.Unix(), "one that was never set begins now")
+	require.Equal(t, at(0).Unix(), c.LastTransitionTime.Unix(), "a condition without a time begins now")
 	require.Nil(t, Condition(nil, v1.NodeReady))
 	require.False(t, Ready(nil))
 }
@@ -108,7 +108,7 @@ func TestEvents(t *testing.T) {
 		"Normal NodeHasSufficientMemory: Node n status is now: NodeHasSufficientMemory",
 		"Normal NodeHasNoDiskPressure: Node n status is now: NodeHasNoDiskPressure",
 		"Normal NodeHasSufficientPID: Node n status is now: NodeHasSufficientPID",
-	}, reasons(nil, well), "a new node has not become ready: it is")
+	}, reasons(nil, well), "a new node has no transition to Ready")
 	require.Equal(t, []string{
 		"Normal NodeHasDiskPressure: Node n status is now: NodeHasDiskPressure",
 		"Normal NodeNotReady: Node n status is now: NodeNotReady",
@@ -118,10 +118,10 @@ func TestEvents(t *testing.T) {
 		"Normal NodeHasNoDiskPressure: Node n status is now: NodeHasNoDiskPressure",
 		"Normal NodeReady: Node n status is now: NodeReady",
 	}, reasons(ill, reboot))
-	require.Empty(t, reasons(reboot, Compute(reboot, Facts{Now: at(30)})), "what is not known has not happened")
+	require.Empty(t, reasons(reboot, Compute(reboot, Facts{Now: at(30)})), "an unknown boot ID is not a reboot")
 	nameless := reboot.DeepCopy()
 	nameless.NodeInfo.BootID = ""
-	require.Empty(t, reasons(reboot, nameless), "of a boot without a name nobody knows whether it is another")
+	require.Empty(t, reasons(reboot, nameless), "a boot without an ID is not a reboot")
 	require.Empty(t, reasons(nameless, reboot))
 
 	short := Compute(well, with(whole(at(10)), func(f *Facts) { f.Pressure = &Pressure{Memory: true, PID: true} }))

@@ -53,11 +53,11 @@ func convergence(s *fixture) (err error) {
 func (s *fixture) checkDelivered(m *writer.Writer, ref status.Ref) error {
 	pod := s.Pod(ref.Namespace, ref.Name)
 	if pod == nil {
-		return fmt.Errorf("pod %v is gone", ref)
+		return fmt.Errorf("pod %v is missing", ref)
 	}
 	c := podfacts.Condition(pod.Status.Conditions, v1.PodReady)
 	if pod.Status.Phase != v1.PodFailed || pod.Status.Reason != "Evicted" || c == nil || c.Status != v1.ConditionFalse {
-		return fmt.Errorf("pod %v does not show the last status: %v", ref, pod.Status)
+		return fmt.Errorf("pod %v does not have the last status: %v", ref, pod.Status)
 	}
 	for _, x := range m.Explain(ref.UID) {
 		if x.Why != "" {
@@ -78,7 +78,7 @@ func (s *fixture) eventually(check func() error) error {
 		case <-time.After(pause):
 			pause = min(2*pause, time.Second)
 		case <-s.ctx.Done():
-			return fmt.Errorf("for %v: %w", ruleTimeout, err)
+			return fmt.Errorf("not within %v: %w", ruleTimeout, err)
 		}
 	}
 }

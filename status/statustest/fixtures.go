@@ -39,7 +39,7 @@ func (s *fixture) create(name string, uid types.UID) (status.Ref, error) {
 		Status:     *first(),
 	})
 	if pod == nil || pod.UID == "" || pod.UID == s.ref.UID {
-		return status.Ref{}, errors.New("statustest: Harness.Create returned no pod, or one without a UID of its own")
+		return status.Ref{}, errors.New("statustest: Harness.Create returned no pod, or a pod without a new UID")
 	}
 	return status.Ref{Namespace: namespace, Name: name, UID: pod.UID}, nil
 }
@@ -110,14 +110,14 @@ func third() *v1.PodStatus {
 // shows returns an error if a pod's status differs from want in the node agent's part.
 func shows(pod *v1.Pod, want *v1.PodStatus) error {
 	if pod == nil {
-		return errors.New("there is no pod")
+		return errors.New("the pod does not exist")
 	}
 	if !podstatus.Equal(&pod.Status, want) {
-		return fmt.Errorf("the status is\n%v\nand should be\n%v", pod.Status, *want)
+		return fmt.Errorf("the status is\n%v\nand must be\n%v", pod.Status, *want)
 	}
 	for _, c := range want.Conditions {
 		if got := podfacts.Condition(pod.Status.Conditions, c.Type); !got.LastTransitionTime.Time.Equal(c.LastTransitionTime.Time) {
-			return fmt.Errorf("condition %s: the transition time is %v and should be %v", c.Type, got.LastTransitionTime, c.LastTransitionTime)
+			return fmt.Errorf("condition %s: the transition time is %v and must be %v", c.Type, got.LastTransitionTime, c.LastTransitionTime)
 		}
 	}
 	return nil

@@ -28,7 +28,7 @@ func getCurrent(s *fixture) error {
 		case pod == nil || pod.UID != s.ref.UID || pod.Name != s.ref.Name || pod.Namespace != s.ref.Namespace:
 			return fmt.Errorf("Get returned another pod: %v", pod)
 		case podfacts.Condition(pod.Status.Conditions, "example.com/gate") == nil || podfacts.Condition(pod.Status.Conditions, "example.com/gate").Status != value:
-			return errors.New("Get returned the pod without what was changed before")
+			return errors.New("Get returned the pod without an earlier change")
 		}
 		if err := shows(pod, first()); err != nil {
 			return fmt.Errorf("Get: %w", err)
@@ -44,7 +44,7 @@ func getOther(s *fixture) error {
 	}
 	pod, err := s.Sink.Get(s.ctx, s.ref)
 	if err != nil || pod == nil || pod.UID != new.UID {
-		return fmt.Errorf("Get with the UID of the pod before returned %v, %v instead of the pod that has the name", pod, err)
+		return fmt.Errorf("Get with the UID of the previous pod returned %v, %v instead of the pod with the name", pod, err)
 	}
 	return nil
 }
@@ -52,11 +52,11 @@ func getOther(s *fixture) error {
 func getNone(s *fixture) error {
 	missing := status.Ref{Namespace: namespace, Name: "nobody", UID: "uid"}
 	if pod, err := s.Sink.Get(s.ctx, missing); !errors.Is(err, status.ErrNotFound) {
-		return fmt.Errorf("Get of a pod that is not there returned %v, %v instead of ErrNotFound", pod, err)
+		return fmt.Errorf("Get of a missing pod returned %v, %v instead of ErrNotFound", pod, err)
 	}
 	s.Remove(s.ref.Namespace, s.ref.Name)
 	if pod, err := s.Sink.Get(s.ctx, s.ref); !errors.Is(err, status.ErrNotFound) {
-		return fmt.Errorf("Get of a pod that was removed returned %v, %v instead of ErrNotFound", pod, err)
+		return fmt.Errorf("Get of a removed pod returned %v, %v instead of ErrNotFound", pod, err)
 	}
 	return nil
 }
@@ -97,10 +97,10 @@ func patchReturns(s *fixture) error {
 		return fmt.Errorf("Patch: %w", err)
 	}
 	if err := shows(pod, second()); err != nil {
-		return fmt.Errorf("what Patch returned: %w", err)
+		return fmt.Errorf("pod returned by Patch: %w", err)
 	}
 	if podfacts.Condition(pod.Status.Conditions, "example.com/gate") == nil {
-		return errors.New("what Patch returned lacks a condition that another has added")
+		return errors.New("the pod returned by Patch lacks a condition that another component added")
 	}
 	if pod.UID != s.ref.UID || pod.Name != s.ref.Name || pod.Namespace != s.ref.Namespace {
 		return fmt.Errorf("Patch returned another pod: %s/%s(%s)", pod.Namespace, pod.Name, pod.UID)
@@ -108,7 +108,7 @@ func patchReturns(s *fixture) error {
 	older, errOlder := strconv.ParseUint(before.ResourceVersion, 10, 64)
 	newer, errNewer := strconv.ParseUint(pod.ResourceVersion, 10, 64)
 	if errOlder == nil && errNewer == nil && newer <= older {
-		return fmt.Errorf("the resource version did not rise with the patch: it was %d and is %d", older, newer)
+		return fmt.Errorf("the resource version did not increase with the patch: it was %d and is %d", older, newer)
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func patchKeepsConditions(s *fixture) error {
 			return err
 		}
 		if c := podfacts.Condition(pod.Status.Conditions, "example.com/gate"); c == nil || c.Status != value {
-			return fmt.Errorf("a condition that another has set to %s meanwhile is %v", value, c)
+			return fmt.Errorf("a condition that another component set to %s meanwhile is %v", value, c)
 		}
 	}
 	return nil
@@ -145,7 +145,7 @@ func patchAgain(s *fixture) error {
 		return err
 	}
 	if _, err := s.Sink.Patch(s.ctx, s.ref, first(), second()); err != nil {
-		return fmt.Errorf("the same patch again: %w", err)
+		return fmt.Errorf("repeated patch: %w", err)
 	}
 	return shows(s.pod(), second())
 }
@@ -160,7 +160,7 @@ func patchStale(s *fixture) error {
 	}
 	pod := s.pod()
 	if pod.Status.NominatedNodeName != "another" {
-		return errors.New("a field that another has set and that is in neither status was changed")
+		return errors.New("Patch changed a field that differs in neither status and was set by another component")
 	}
 	return shows(pod, wanted)
 }
@@ -170,7 +170,7 @@ func patchOther(s *fixture) error {
 		return err
 	}
 	if _, err := s.Sink.Patch(s.ctx, s.ref, first(), third()); !errors.Is(err, status.ErrConflict) {
-		return fmt.Errorf("Patch with the UID of the pod before returned %v instead of ErrConflict", err)
+		return fmt.Errorf("Patch with the UID of the previous pod returned %v instead of ErrConflict", err)
 	}
 	return shows(s.pod(), first())
 }
@@ -178,10 +178,10 @@ func patchOther(s *fixture) error {
 func patchNone(s *fixture) error {
 	ref := status.Ref{Namespace: namespace, Name: "nobody", UID: "uid"}
 	if _, err := s.Sink.Patch(s.ctx, ref, first(), second()); !errors.Is(err, status.ErrNotFound) {
-		return fmt.Errorf("Patch of a pod that is not there returned %v instead of ErrNotFound", err)
+		return fmt.Errorf("Patch of a missing pod returned %v instead of ErrNotFound", err)
 	}
 	if s.Pod(ref.Namespace, ref.Name) != nil {
-		return errors.New("Patch of a pod that is not there has made one")
+		return errors.New("Patch of a missing pod created it")
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func patchArguments(s *fixture) error {
 	}
 	s.edit(func(now *v1.PodStatus) { overwrite(now) })
 	if !equality.Semantic.DeepEqual(old, first()) || !equality.Semantic.DeepEqual(new, third()) {
-		return errors.New("the arguments of Patch were changed")
+		return errors.New("Patch changed its arguments")
 	}
 	return nil
 }
@@ -222,10 +222,10 @@ func returnedUnchanged(s *fixture) error {
 	}
 	s.edit(func(now *v1.PodStatus) { overwrite(now) })
 	if err := shows(patched, second()); err != nil {
-		return fmt.Errorf("what Patch returned has changed: %w", err)
+		return fmt.Errorf("the pod returned by Patch has changed: %w", err)
 	}
 	if err := shows(got, second()); err != nil {
-		return fmt.Errorf("what Get returned has changed: %w", err)
+		return fmt.Errorf("the pod returned by Get has changed: %w", err)
 	}
 	return nil
 }
@@ -254,10 +254,10 @@ func concurrentCalls(s *fixture) error {
 	busy.Wait()
 	for i, ref := range refs {
 		if errs[i] != nil {
-			return fmt.Errorf("calls for several pods at a time: %w", errs[i])
+			return fmt.Errorf("concurrent calls for several pods: %w", errs[i])
 		}
 		if err := shows(s.Pod(ref.Namespace, ref.Name), third()); err != nil {
-			return fmt.Errorf("after calls for several pods at a time: %w", err)
+			return fmt.Errorf("after concurrent calls for several pods: %w", err)
 		}
 	}
 	return nil
@@ -279,13 +279,13 @@ func cancelledContext(s *fixture) error {
 	select {
 	case err = <-done:
 	case <-timer.C:
-		return errors.New("Patch does not return although its context has ended")
+		return errors.New("Patch did not return after the end of its context")
 	}
 	if err == nil {
 		return shows(s.pod(), second())
 	}
 	if errors.Is(err, status.ErrNotFound) || errors.Is(err, status.ErrConflict) {
-		return fmt.Errorf("the end of the context is reported as something else: %w", err)
+		return fmt.Errorf("Patch reported the end of the context as another error: %w", err)
 	}
 	return nil
 }
@@ -298,7 +298,7 @@ func deleteNow(s *fixture) error {
 		return fmt.Errorf("Delete: %w", err)
 	}
 	if pod := s.pod(); pod != nil {
-		return fmt.Errorf("the pod is still there after Delete: %s(%s)", pod.Name, pod.UID)
+		return fmt.Errorf("the pod still exists after Delete: %s(%s)", pod.Name, pod.UID)
 	}
 	return nil
 }
@@ -309,10 +309,10 @@ func deleteOther(s *fixture) error {
 		return err
 	}
 	if err := s.Sink.Delete(s.ctx, s.ref); !errors.Is(err, status.ErrConflict) {
-		return fmt.Errorf("Delete with the UID of the pod before returned %v instead of ErrConflict", err)
+		return fmt.Errorf("Delete with the UID of the previous pod returned %v instead of ErrConflict", err)
 	}
 	if pod := s.Pod(new.Namespace, new.Name); pod == nil || pod.UID != new.UID {
-		return errors.New("Delete with the UID of the pod before has removed another pod")
+		return errors.New("Delete with the UID of the previous pod removed the new pod")
 	}
 	return nil
 }
@@ -320,7 +320,7 @@ func deleteOther(s *fixture) error {
 func deleteNone(s *fixture) error {
 	s.Remove(s.ref.Namespace, s.ref.Name)
 	if err := s.Sink.Delete(s.ctx, s.ref); !errors.Is(err, status.ErrNotFound) {
-		return fmt.Errorf("Delete of a pod that is not there returned %v instead of ErrNotFound", err)
+		return fmt.Errorf("Delete of a missing pod returned %v instead of ErrNotFound", err)
 	}
 	return nil
 }

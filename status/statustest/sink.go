@@ -234,7 +234,7 @@ func sameUID(pod *v1.Pod, ref status.Ref) error {
 }
 
 // errDown is the error of a call with Fault.Panic.
-var errDown = errors.New("statustest: failed as it was told to")
+var errDown = errors.New("statustest: failure requested by the test")
 
 // do executes a call: it waits, applies its fault, and takes effect.
 func (s *Sink) do(ctx context.Context, c *Call, effect func(*v1.Pod, *Call) (*v1.Pod, error)) (*v1.Pod, error) {

@@ -157,7 +157,7 @@ var defects = []struct {
 			return pod, err
 		}
 	}},
-	{"Get insists on the UID", []string{"whatever its UID"}, func(b *broken) {
+	{"Get insists on the UID", []string{"and any UID"}, func(b *broken) {
 		b.get = func(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
 			pod, err := b.Sink.Get(ctx, ref)
 			if err == nil && pod.UID != ref.UID {
@@ -166,7 +166,7 @@ var defects = []struct {
 			return pod, err
 		}
 	}},
-	{"Get hides what is not there", []string{"Get tells that there is no pod"}, func(b *broken) {
+	{"Get hides a missing pod", []string{"Get returns ErrNotFound for a missing pod"}, func(b *broken) {
 		b.get = func(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
 			pod, err := b.Sink.Get(ctx, ref)
 			if errors.Is(err, status.ErrNotFound) {
@@ -175,27 +175,27 @@ var defects = []struct {
 			return pod, err
 		}
 	}},
-	{"Patch takes new for the whole status", []string{"conditions of others alone"}, func(b *broken) { b.patch = whole(b) }},
-	{"Patch does not write the phase", []string{"writes all that differs"}, before(func(old, new *v1.PodStatus) { new.Phase = old.Phase })},
-	{"Patch removes no condition", []string{"wanted no more"}, before(func(old, _ *v1.PodStatus) { old.Conditions = nil })},
-	{"Patch empties no list", []string{"wanted no more"}, before(func(old, new *v1.PodStatus) {
+	{"Patch takes new for the whole status", []string{"conditions of other components"}, func(b *broken) { b.patch = whole(b) }},
+	{"Patch does not write the phase", []string{"writes all differences"}, before(func(old, new *v1.PodStatus) { new.Phase = old.Phase })},
+	{"Patch removes no condition", []string{"removes fields and list elements"}, before(func(old, _ *v1.PodStatus) { old.Conditions = nil })},
+	{"Patch empties no list", []string{"removes fields and list elements"}, before(func(old, new *v1.PodStatus) {
 		if len(new.ContainerStatuses) == 0 {
 			new.ContainerStatuses = old.ContainerStatuses
 		}
 	})},
-	{"Patch stamps conditions itself", []string{"writes all that differs"}, before(func(_, new *v1.PodStatus) {
+	{"Patch sets transition times itself", []string{"writes all differences"}, before(func(_, new *v1.PodStatus) {
 		for i := range new.Conditions {
 			new.Conditions[i].LastTransitionTime = at(59)
 		}
 	})},
-	{"Patch returns the pod of before", []string{"returns the pod as it is then"}, func(b *broken) {
+	{"Patch returns the pod before the write", []string{"returns the pod after the write"}, func(b *broken) {
 		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
 			before, _ := b.Sink.Get(ctx, ref)
 			_, err := b.Sink.Patch(ctx, ref, old, new)
 			return before, err
 		}
 	}},
-	{"Patch returns what it was told", []string{"returns the pod as it is then"}, func(b *broken) {
+	{"Patch returns its argument", []string{"returns the pod after the write"}, func(b *broken) {
 		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
 			pod, err := b.Sink.Patch(ctx, ref, old, new)
 			if err == nil {
@@ -204,7 +204,7 @@ var defects = []struct {
 			return pod, err
 		}
 	}},
-	{"Patch loses its resource version", []string{"returns the pod as it is then"}, func(b *broken) {
+	{"Patch loses its resource version", []string{"returns the pod after the write"}, func(b *broken) {
 		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
 			pod, err := b.Sink.Patch(ctx, ref, old, new)
 			if err == nil {
@@ -226,12 +226,12 @@ var defects = []struct {
 			return b.Sink.Patch(ctx, ref, old, new)
 		}
 	}},
-	{"Patch ignores the UID", []string{"Patch writes to no pod of another UID"}, func(b *broken) {
+	{"Patch ignores the UID", []string{"Patch changes no pod with another UID"}, func(b *broken) {
 		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
 			return b.Sink.Patch(ctx, anyUID(b.Sink, ref), old, new)
 		}
 	}},
-	{"Patch is silent about another UID", []string{"Patch writes to no pod of another UID"}, func(b *broken) {
+	{"Patch is silent about another UID", []string{"Patch changes no pod with another UID"}, func(b *broken) {
 		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
 			pod, err := b.Sink.Patch(ctx, ref, old, new)
 			if errors.Is(err, status.ErrConflict) {
@@ -240,7 +240,7 @@ var defects = []struct {
 			return pod, err
 		}
 	}},
-	{"Patch makes what is not there", []string{"Patch makes no pod"}, func(b *broken) {
+	{"Patch creates missing pods", []string{"Patch creates no pod"}, func(b *broken) {
 		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
 			if b.Pod(ref.Namespace, ref.Name) == nil {
 				pod := &v1.Pod{Status: *new}
@@ -250,14 +250,14 @@ var defects = []struct {
 			return b.Sink.Patch(ctx, ref, old, new)
 		}
 	}},
-	{"Patch changes its arguments", []string{"leaves its arguments alone"}, func(b *broken) {
+	{"Patch changes its arguments", []string{"does not change its arguments"}, func(b *broken) {
 		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
 			pod, err := b.Sink.Patch(ctx, ref, old, new)
 			overwrite(old)
 			return pod, err
 		}
 	}},
-	{"what is returned changes later", []string{"what was returned does not change"}, func(b *broken) {
+	{"returned pods change later", []string{"returned pods do not change later"}, func(b *broken) {
 		handed := map[status.Ref]*v1.Pod{}
 		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
 			pod, err := b.Sink.Patch(ctx, ref, old, new)
@@ -272,7 +272,7 @@ var defects = []struct {
 			return handed[ref], nil
 		}
 	}},
-	{"calls disturb each other", []string{"at the same time"}, func(b *broken) {
+	{"concurrent calls disturb each other", []string{"may be concurrent"}, func(b *broken) {
 		var mu sync.Mutex
 		n := 0
 		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
@@ -286,7 +286,7 @@ var defects = []struct {
 			return b.Sink.Patch(ctx, ref, old, new)
 		}
 	}},
-	{"Patch waits on whatever its context says", []string{"has ended ends calls"}, func(b *broken) {
+	{"Patch ignores the end of its context", []string{"returns when its context is done"}, func(b *broken) {
 		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
 			if ctx.Err() != nil {
 				time.Sleep(2 * ruleTimeout)
@@ -294,7 +294,7 @@ var defects = []struct {
 			return b.Sink.Patch(ctx, ref, old, new)
 		}
 	}},
-	{"the end of the context is taken for a missing pod", []string{"has ended ends calls"}, func(b *broken) {
+	{"the end of the context is reported as a missing pod", []string{"returns when its context is done"}, func(b *broken) {
 		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
 			pod, err := b.Sink.Patch(ctx, ref, old, new)
 			if ctx.Err() != nil {
@@ -303,7 +303,7 @@ var defects = []struct {
 			return pod, err
 		}
 	}},
-	{"success is reported though the context has ended", []string{"has ended ends calls"}, func(b *broken) {
+	{"success is reported without effect after the end of the context", []string{"returns when its context is done"}, func(b *broken) {
 		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
 			pod, err := b.Sink.Patch(ctx, ref, old, new)
 			if ctx.Err() != nil {
@@ -318,10 +318,10 @@ var defects = []struct {
 			return nil
 		}
 	}},
-	{"Delete ignores the UID", []string{"Delete removes no pod of another UID"}, func(b *broken) {
+	{"Delete ignores the UID", []string{"Delete removes no pod with another UID"}, func(b *broken) {
 		b.delete = func(ctx context.Context, ref status.Ref) error { return b.Sink.Delete(ctx, anyUID(b.Sink, ref)) }
 	}},
-	{"Delete is silent about what is not there", []string{"Delete tells that there is no pod"}, func(b *broken) {
+	{"Delete succeeds for a missing pod", []string{"Delete returns ErrNotFound for a missing pod"}, func(b *broken) {
 		b.delete = func(ctx context.Context, ref status.Ref) error {
 			if err := b.Sink.Delete(ctx, ref); !errors.Is(err, status.ErrNotFound) {
 				return err
@@ -329,7 +329,7 @@ var defects = []struct {
 			return nil
 		}
 	}},
-	{"writes are lost now and then", []string{"a manager brings every pod"}, func(b *broken) {
+	{"some writes are lost", []string{"a Writer brings every pod"}, func(b *broken) {
 		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
 			pod, err := b.Sink.Get(ctx, ref)
 			if err == nil && pod.Name == "pod-7" {

@@ -29,7 +29,7 @@ func TestEndIsHeld(t *testing.T) {
 		require.Equal(t, v1.PodRunning, got.Phase)
 		require.Empty(t, got.Reason)
 		require.Equal(t, "absent", value(&got, v1.DisruptionTarget), "T21")
-		require.NotNil(t, got.ContainerStatuses[0].State.Terminated, "the rest is written")
+		require.NotNil(t, got.ContainerStatuses[0].State.Terminated, "all but the end is written")
 		x, _ := r.Explain(pod.UID)
 		require.Equal(t, "the pod's end is not written while containers may still run", x.Why)
 		require.Equal(t, 2, r.written())
@@ -60,14 +60,14 @@ func TestEndIsNear(t *testing.T) {
 			return pod
 		}
 		soon := dying("a")
-		require.Equal(t, 1, r.written(), "that it runs")
+		require.Equal(t, 1, r.written(), "the phase Running")
 		require.NoError(t, r.Terminate(soon))
 		r.pass(0)
 		require.Equal(t, 1, r.written())
 		require.Nil(t, r.pod("a"))
 
 		late := dying("b")
-		require.Equal(t, 1, r.written(), "that it runs")
+		require.Equal(t, 1, r.written(), "the phase Running")
 		r.pass(time.Second)
 		require.Equal(t, 1, r.written())
 		require.Equal(t, v1.PodRunning, r.pod("b").Status.Phase)
@@ -77,9 +77,9 @@ func TestEndIsNear(t *testing.T) {
 		require.Nil(t, r.pod("b"))
 
 		asked := dying("c")
-		require.Equal(t, 2, r.written(), "the end of b, and that c runs")
+		require.Equal(t, 2, r.written(), "the end of b, and the phase Running of c")
 		require.NoError(t, r.Flush(r.t.Context(), "api", asked.UID))
-		require.Equal(t, 1, r.written(), "whoever asks for it does not wait")
+		require.Equal(t, 1, r.written(), "Flush does not wait for the end")
 	})
 }
 
@@ -98,13 +98,13 @@ func TestDeletion(t *testing.T) {
 		require.Len(t, calls, 2)
 		require.Equal(t, statustest.Patch, calls[0].Op)
 		s := calls[0].Status
-		require.Equal(t, v1.PodFailed, s.Phase, "T29 first the end")
+		require.Equal(t, v1.PodFailed, s.Phase, "T29 the end comes first")
 		require.Equal(t, int32(137), s.InitContainerStatuses[0].State.Terminated.ExitCode, "T35")
 		require.NotNil(t, s.ContainerStatuses[0].State.Waiting, "T35 the container never started")
 		require.Equal(t, statustest.Delete, calls[1].Op)
-		require.Equal(t, pod.UID, calls[1].Ref.UID, "T29 then the pod")
+		require.Equal(t, pod.UID, calls[1].Ref.UID, "T29 the deletion follows")
 		require.Nil(t, r.pod("a"))
-		require.Nil(t, r.Get(pod.UID), "6.4 nothing is remembered")
+		require.Nil(t, r.Get(pod.UID), "6.4 the state is dropped")
 	})
 }
 
@@ -133,9 +133,9 @@ func TestTerminateIsJudgedWithoutTheSink(t *testing.T) {
 		sinks []writer.NamedSink
 		ends  bool
 	}{
-		"not known yet":   {sinks(statustest.NewSink()), false},
+		"no response yet": {sinks(statustest.NewSink()), false},
 		"memory only":     {nil, true},
-		"a receiver only": {sinks((&receiver{}).sink()), true},
+		"only a receiver": {sinks((&receiver{}).sink()), true},
 	} {
 		w, pod := newWriter(t, writer.Config{Sinks: c.sinks}), withInit("a")
 		require.NoError(t, w.Set(pod, running(pod, true)))
@@ -210,7 +210,7 @@ func TestDeletionTakesThree(t *testing.T) {
 		r.pass(time.Minute)
 		r.Terminate(pod)
 		r.pass(time.Minute)
-		require.NotNil(t, r.pod("a"), "nobody wants it removed")
+		require.NotNil(t, r.pod("a"), "without a deletion request it stays")
 		r.sink.MarkDeleted("ns", "a")
 		r.pass(0)
 		require.Nil(t, r.pod("a"), "at once")
@@ -222,7 +222,7 @@ func TestDeletionTakesThree(t *testing.T) {
 		r.pass(time.Minute)
 		r.Set(pod, ended(pod, 0))
 		r.pass(time.Minute)
-		require.NotNil(t, r.pod("b"), "something is left of it")
+		require.NotNil(t, r.pod("b"), "its resources are not released")
 		r.fail(statustest.Delete, statustest.Fault{Err: errors.New("not now")})
 		r.sink.ForgetCalls()
 		r.Terminate(pod)

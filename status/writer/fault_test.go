@@ -52,7 +52,7 @@ func TestOutageOfAnHour(t *testing.T) {
 		back := time.Now()
 		r.pass(11 * time.Second)
 		for _, c := range r.sink.Calls(statustest.Patch) {
-			require.Less(t, c.At.Sub(back), 3*time.Second, "the first success calls the others")
+			require.Less(t, c.At.Sub(back), 3*time.Second, "the first success ends the other pauses")
 		}
 		require.Equal(t, n, r.written(), "one write per pod")
 		for i, pod := range pods {
@@ -92,7 +92,7 @@ func TestDeafSink(t *testing.T) {
 		r.Forget(pods[0].UID)
 		r.Set(pods[0], running(pods[0], true))
 		r.pass(time.Minute)
-		require.Empty(t, r.sink.Overlaps(), "no second call for a pod that was forgotten meanwhile")
+		require.Empty(t, r.sink.Overlaps(), "no second call for a pod forgotten during a call")
 		r.sink.Fail(nil)
 		close(release)
 		r.pass(time.Minute)
@@ -145,7 +145,7 @@ func TestSinkThatReturnsNonsense(t *testing.T) {
 		patch func(*v1.Pod) *v1.Pod
 		err   string
 	}{
-		"nothing":     {func(*v1.Pod) *v1.Pod { return nil }, "neither a pod nor an error"},
+		"no pod":      {func(*v1.Pod) *v1.Pod { return nil }, "neither a pod nor an error"},
 		"another pod": {func(*v1.Pod) *v1.Pod { return newPod("b") }, "a different pod"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestSinkThatReturnsNonsense(t *testing.T) {
 				x, _ := r.Explain(pod.UID)
 				require.ErrorContains(t, x.Err, tc.err)
 				r.pass(time.Minute)
-				require.Equal(t, 1, r.written(), "the sink has it, as the next Get shows")
+				require.Equal(t, 1, r.written(), "the next Get returns the written status")
 			})
 		})
 	}
@@ -205,7 +205,7 @@ func TestPruneTellsTheLast(t *testing.T) {
 		r.pass(time.Second)
 		r.Prune(none)
 		_, known = r.Explain(gone.UID)
-		require.False(t, known, "there is nobody to tell")
+		require.False(t, known, "the sink has no such pod")
 
 		for name, ready := range map[string]bool{"the same": false, "another": true} {
 			back := r.sink.Put(newPod(name))
@@ -214,14 +214,14 @@ func TestPruneTellsTheLast(t *testing.T) {
 			r.Set(back, s)
 			r.pass(time.Second)
 			r.Prune(none)
-			r.Change(back.UID, func(s v1.PodStatus) v1.PodStatus { return withMessage(s, "not wanted") })
+			r.Change(back.UID, func(s v1.PodStatus) v1.PodStatus { return withMessage(s, "after Prune") })
 			require.Nil(t, r.Get(back.UID), name)
 			r.changed = nil
 			if ready {
 				s = running(back, true)
 			}
 			r.Set(back, s)
-			require.NotNil(t, r.Get(back.UID), "wanted again, with %s status", name)
+			require.NotNil(t, r.Get(back.UID), "set again, with %s status", name)
 			require.Equal(t, []types.UID{back.UID}, r.changed, name)
 			r.sink.SetDown(nil)
 			r.pass(10 * time.Second)

@@ -22,10 +22,10 @@ func TestFlush(t *testing.T) {
 		w := newWriter(t, writer.Config{Sinks: []writer.NamedSink{{Name: "told", Sink: told.sink()}}})
 		flush := func() error { return w.Flush(t.Context(), "told", pod.UID) }
 		require.ErrorIs(t, w.Flush(t.Context(), "stranger", pod.UID), writer.ErrNoSink)
-		require.NoError(t, flush(), "nothing is known of it")
+		require.NoError(t, flush(), "an unknown pod needs no write")
 		w.Restore(pod, running(pod, true))
 		require.NoError(t, flush())
-		require.Empty(t, told.take(), "what was only restored is not written")
+		require.Empty(t, told.take(), "a restored status is not written")
 
 		w.Set(pod, withMessage(running(pod, true), "one"))
 		require.Equal(t, "it waits for Run", w.Explain(pod.UID)[0].Why)
@@ -59,7 +59,7 @@ func TestFlush(t *testing.T) {
 		require.NoError(t, flush())
 		require.NoError(t, <-other)
 		require.Equal(t, 2*time.Second, time.Since(begun))
-		require.Equal(t, []string{"a Running once", "a Running for both"}, told.take(), "one call does for both who wait for it")
+		require.Equal(t, []string{"a Running once", "a Running for both"}, told.take(), "one call serves both waiting Flushes")
 
 		w.Set(pod, withMessage(running(pod, true), "four"))
 		synctest.Wait()
@@ -108,7 +108,7 @@ func TestFlushOfWhatIsGone(t *testing.T) {
 
 // A call that started before Flush does not count for it, whether it succeeds or fails.
 func TestFlushDuringACall(t *testing.T) {
-	for name, failure := range map[string]error{"it goes well": nil, "it fails": errors.New("full")} {
+	for name, failure := range map[string]error{"success": nil, "failure": errors.New("full")} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				told, pod := &receiver{}, newPod("a")
@@ -161,7 +161,7 @@ func TestLateTurn(t *testing.T) {
 		r.pass(time.Minute)
 		patches := r.sink.Calls(statustest.Patch)
 		require.Len(t, patches, 2)
-		require.Equal(t, 11*time.Second, patches[0].At.Sub(begun), "the deadline, and a tenth of it")
+		require.Equal(t, 11*time.Second, patches[0].At.Sub(begun), "the deadline plus 10%")
 		require.Equal(t, "late", patches[1].Ref.Name)
 		require.Equal(t, 19*time.Second, patches[1].At.Sub(begun))
 	})

@@ -58,19 +58,19 @@ func (w *world) called(c statustest.Call) statustest.Fault {
 	}
 	switch c.Op {
 	case statustest.Patch:
-		assert.False(w.t, podstatus.Equal(c.Old, c.New) && !w.stubborn, "nothing was written")
-		assert.Contains(w.t, []string{wanted.Message, c.Old.Message}, c.New.Message, "an older version was written")
+		assert.False(w.t, podstatus.Equal(c.Old, c.New) && !w.stubborn, "a patch without a change")
+		assert.Contains(w.t, []string{wanted.Message, c.Old.Message}, c.New.Message, "a patch with an older version")
 		if podfacts.IsTerminalPhase(c.New.Phase) && !podfacts.IsTerminalPhase(c.Old.Phase) {
-			assert.False(w.t, lookup(w.rig, w.mayRun)(w.pod.UID) && !w.finished, "T28 the end was not kept back")
+			assert.False(w.t, lookup(w.rig, w.mayRun)(w.pod.UID) && !w.finished, "T28 the end was written while containers may run")
 		}
 		for _, condition := range append(c.Old.Conditions, c.New.Conditions...) {
-			assert.Len(w.t, podstatus.Own(&v1.PodStatus{Conditions: []v1.PodCondition{condition}}).Conditions, 1, "a condition of others is in the patch")
+			assert.Len(w.t, podstatus.Own(&v1.PodStatus{Conditions: []v1.PodCondition{condition}}).Conditions, 1, "the patch contains a condition of another component")
 		}
 		w.disruption = podfacts.Condition(wanted.Conditions, v1.DisruptionTarget) != nil
 	case statustest.Delete:
 		assert.True(w.t, w.finished, "T29 deleted before it was finished")
 		if there != nil && there.UID == w.pod.UID {
-			assert.NotNil(w.t, there.DeletionTimestamp, "T29 deleted although nobody asked for it")
+			assert.NotNil(w.t, there.DeletionTimestamp, "T29 deleted without a deletion request")
 			assert.True(w.t, podfacts.IsTerminalPhase(there.Status.Phase), "T29 deleted before its end was accepted")
 		}
 	}
@@ -95,7 +95,7 @@ func (w *world) note(pod *v1.Pod) (meanwhile byte) {
 	defer w.state.Unlock()
 	if pod.UID == w.pod.UID {
 		ended := podfacts.IsTerminalPhase(pod.Status.Phase)
-		assert.True(w.t, ended || !w.ended, "a terminal phase was left")
+		assert.True(w.t, ended || !w.ended, "the phase changed after a terminal phase")
 		w.disrupted = w.disrupted || ended && !w.ended && w.disruption
 		w.ended = ended
 	}
@@ -231,15 +231,15 @@ func (w *world) check() {
 	require.NotNil(w.t, wanted, "the pod was dropped although the sink has it")
 	w.sink.ForgetCalls()
 	w.settle()
-	require.Empty(w.t, w.sink.Calls(), "there is no rest")
+	require.Empty(w.t, w.sink.Calls(), "further calls after the last write")
 	if w.stubborn {
 		return
 	}
 	require.Zero(w.t, x.Since)
 	has, wants := podfacts.IsTerminalPhase(there.Status.Phase), podfacts.IsTerminalPhase(wanted.Phase)
-	require.False(w.t, w.finished && there.DeletionTimestamp != nil && has, "it was not deleted")
+	require.False(w.t, w.finished && there.DeletionTimestamp != nil && has, "the finished pod was not deleted")
 	if wants && !has {
-		require.True(w.t, lookup(w.rig, w.mayRun)(w.pod.UID) && !w.finished, "the end was not told")
+		require.True(w.t, lookup(w.rig, w.mayRun)(w.pod.UID) && !w.finished, "the end was not written")
 	}
 	if has == wants {
 		require.Equal(w.t, wanted.Phase, there.Status.Phase)
@@ -250,7 +250,7 @@ func (w *world) check() {
 		ready = "False"
 	}
 	require.Equal(w.t, ready, value(&there.Status, v1.PodReady))
-	require.Equal(w.t, w.disrupted, podfacts.Condition(there.Status.Conditions, v1.DisruptionTarget) != nil, "T21 disruption together with the end, and at no other time")
+	require.Equal(w.t, w.disrupted, podfacts.Condition(there.Status.Conditions, v1.DisruptionTarget) != nil, "T21 disruption is written only together with the end")
 }
 
 // FuzzWriter checks for every history that a working sink receives the newest status, no patch

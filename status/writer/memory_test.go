@@ -23,17 +23,17 @@ func TestMemoryOnly(t *testing.T) {
 		synctest.Wait()
 		require.Nil(t, w.Get(pod.UID))
 		w.Change(pod.UID, func(s v1.PodStatus) v1.PodStatus { s.Phase = v1.PodFailed; return s })
-		require.Nil(t, w.Get(pod.UID), "a pod without a status stays so")
+		require.Nil(t, w.Get(pod.UID), "Change creates no status")
 		w.Set(pod, v1.PodStatus{Phase: v1.PodRunning})
 		w.Set(pod, v1.PodStatus{Phase: v1.PodRunning})
 		require.Equal(t, v1.PodRunning, w.Get(pod.UID).Phase)
-		require.Equal(t, []types.UID{pod.UID}, told, "an equal status is no change")
+		require.Equal(t, []types.UID{pod.UID}, told, "an equal status is not a change")
 		w.Change(pod.UID, func(s v1.PodStatus) v1.PodStatus { return withMessage(s, "changed") })
 		require.Equal(t, "changed", w.Get(pod.UID).Message)
 		ips := []v1.PodIP{{IP: "192.0.2.1"}}
 		w.Set(pod, v1.PodStatus{Phase: v1.PodRunning, PodIPs: ips})
 		ips[0].IP = "192.0.2.2"
-		require.Equal(t, "192.0.2.1", w.Get(pod.UID).PodIPs[0].IP, "a copy is kept")
+		require.Equal(t, "192.0.2.1", w.Get(pod.UID).PodIPs[0].IP, "Set stores a copy")
 		require.Len(t, w.Pods(), 1)
 		w.Prune(func(types.UID) bool { return false })
 		require.Nil(t, w.Get(pod.UID))
@@ -68,17 +68,17 @@ func TestRestore(t *testing.T) {
 		r.Restore(pod, old)
 		require.Equal(t, int32(7), r.Get(pod.UID).ContainerStatuses[0].State.Terminated.ExitCode)
 		r.pass(time.Minute)
-		require.Empty(t, r.sink.Calls(), "it is not written")
+		require.Empty(t, r.sink.Calls(), "a restored status is not written")
 		r.Observe(r.pod("a"))
 		r.pass(time.Minute)
-		require.Empty(t, r.sink.Calls(), "nor when the pod is seen")
+		require.Empty(t, r.sink.Calls(), "nor after an observation")
 		r.Set(pod, running(pod, true))
 		require.NotNil(t, r.Get(pod.UID).ContainerStatuses[0].State.Terminated, "T33 the exit code is kept")
 		r.pass(time.Minute)
-		require.Empty(t, r.sink.Calls(), "what was refused makes nothing of it worth writing")
+		require.Empty(t, r.sink.Calls(), "a rejected status causes no write")
 		r.Set(pod, withMessage(old, "again"))
 		r.Restore(pod, running(pod, true))
-		require.Equal(t, "again", r.Get(pod.UID).Message, "it overrides nothing")
+		require.Equal(t, "again", r.Get(pod.UID).Message, "Restore does not replace a status")
 		r.pass(0)
 		require.Equal(t, "again", r.pod("a").Status.Message)
 
@@ -88,7 +88,7 @@ func TestRestore(t *testing.T) {
 		r.Restore(precise, s)
 		s.ContainerStatuses[0].RestartCount = 9
 		require.True(t, r.Get(precise.UID).StartTime.Equal(&metav1.Time{Time: began.Truncate(time.Second)}), "in whole seconds")
-		require.Zero(t, r.Get(precise.UID).ContainerStatuses[0].RestartCount, "a copy is kept")
+		require.Zero(t, r.Get(precise.UID).ContainerStatuses[0].RestartCount, "Restore stores a copy")
 
 		same := r.sink.Put(newPod("b"))
 		start := metav1.Now()
@@ -97,9 +97,9 @@ func TestRestore(t *testing.T) {
 		r.Restore(same, s)
 		r.changed = nil
 		r.Set(same, s)
-		require.Len(t, r.changed, 1, "it is one that was set now")
+		require.Len(t, r.changed, 1, "the first Set after Restore is a change")
 		r.pass(0)
-		require.Equal(t, v1.PodRunning, r.pod("b").Status.Phase, "the same as before is written, since the sink may not have it")
+		require.Equal(t, v1.PodRunning, r.pod("b").Status.Phase, "a status equal to the restored one is written, because the sink may lack it")
 	})
 }
 
@@ -112,9 +112,9 @@ func TestRestoreAfterAnotherAgent(t *testing.T) {
 	bubble(t, mirrors, func(r *rig) {
 		r.pass(time.Hour)
 		for name, c := range map[string]struct{ kept, shown, want v1.PodCondition }{
-			"later elsewhere": {condition("False", time.Minute), condition("True", time.Second), condition("True", time.Second)},
-			"later here":      {condition("False", time.Second), condition("True", time.Minute), condition("False", time.Second)},
-			"the same":        {condition("False", time.Second), condition("True", time.Second), condition("False", time.Second)},
+			"API changed later":      {condition("False", time.Minute), condition("True", time.Second), condition("True", time.Second)},
+			"restored changed later": {condition("False", time.Second), condition("True", time.Minute), condition("False", time.Second)},
+			"the same":               {condition("False", time.Second), condition("True", time.Second), condition("False", time.Second)},
 		} {
 			pod := newPod(name)
 			pod.Status.Conditions = []v1.PodCondition{{Type: "Theirs"}, c.shown}
@@ -124,7 +124,7 @@ func TestRestoreAfterAnotherAgent(t *testing.T) {
 			require.Len(t, r.Get(pod.UID).Conditions, 1, name)
 			require.Equal(t, c.want.Status, r.Get(pod.UID).Conditions[0].Status, name)
 			require.True(t, c.want.LastTransitionTime.Equal(&r.Get(pod.UID).Conditions[0].LastTransitionTime), name)
-			require.Equal(t, c.kept.Status, kept.Conditions[0].Status, "what was handed over stays")
+			require.Equal(t, c.kept.Status, kept.Conditions[0].Status, "Restore does not change its argument")
 
 			static := staticPod("static " + name)
 			mirror, know := r.mirror(static, "mirror")

@@ -48,7 +48,7 @@ func TestMirror(t *testing.T) {
 		r.pass(0)
 		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase)
 		require.Equal(t, types.UID("mirror-1"), r.sink.Calls(statustest.Patch)[0].Ref.UID)
-		require.NotNil(t, r.Get("mirror-1"), "6.1 a mirror's UID stands for the pod's")
+		require.NotNil(t, r.Get("mirror-1"), "6.1 a mirror's UID identifies its static pod")
 		require.NotNil(t, r.Get(pod.UID))
 		r.Change("mirror-1", func(s v1.PodStatus) v1.PodStatus { return withMessage(s, "changed") })
 		require.Equal(t, "changed", r.Get(pod.UID).Message)
@@ -59,7 +59,7 @@ func TestMirror(t *testing.T) {
 		r.sink.ForgetCalls()
 		r.Observe(r.pod("a"))
 		r.pass(0)
-		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase, "sent again")
+		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase, "the new mirror gets the status")
 		require.Equal(t, types.UID("mirror-2"), r.sink.Calls(statustest.Patch)[0].Ref.UID)
 
 		r.Observe(r.sink.MarkDeleted("ns", "a"))
@@ -70,7 +70,7 @@ func TestMirror(t *testing.T) {
 		require.NotNil(t, r.pod("a"))
 		r.Set(pod, running(pod, true))
 		r.pass(time.Second)
-		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase, "a static pod can begin anew")
+		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase, "a static pod can restart after its end")
 	})
 }
 
@@ -87,7 +87,7 @@ func TestNoMirror(t *testing.T) {
 		_, know := r.mirror(pod, "mirror-1")
 		know()
 		r.pass(10 * time.Second)
-		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase, "seen at the next resync without being told")
+		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase, "the next resync finds the mirror")
 
 		r.sink.Remove("ns", "a")
 		r.Set(pod, running(pod, true))
@@ -102,7 +102,7 @@ func TestNoMirror(t *testing.T) {
 		know()
 		r.Observe(mirror)
 		r.pass(0)
-		require.Equal(t, "True", value(&r.pod("a").Status, v1.PodReady), "at once when it was observed")
+		require.Equal(t, "True", value(&r.pod("a").Status, v1.PodReady), "written at once after the observation")
 	})
 }
 
@@ -115,23 +115,23 @@ func TestMirrorTranslationLags(t *testing.T) {
 		r.mirror(pod, "mirror-2")
 		r.Set(pod, running(pod, true))
 		r.pass(time.Second)
-		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase, "by what the sink returned")
+		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase, "the mirror comes from the sink's result")
 		r.Set(pod, running(pod, false))
 		r.pass(time.Second)
-		require.Equal(t, "False", value(&r.pod("a").Status, v1.PodReady), "it does not go back to the old one")
+		require.Equal(t, "False", value(&r.pod("a").Status, v1.PodReady), "the outdated mirror is not used again")
 
 		third, know := r.mirror(pod, "mirror-3")
 		r.Observe(third)
 		r.pass(time.Second)
-		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase, "by what was observed")
+		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase, "the mirror comes from the observation")
 		put(r, r.mirrors, pod.UID, nil)
 		r.Set(pod, running(pod, true))
 		r.pass(time.Second)
-		require.Equal(t, "True", value(&r.pod("a").Status, v1.PodReady), "that the old one is gone says nothing about the new one")
+		require.Equal(t, "True", value(&r.pod("a").Status, v1.PodReady), "the removal of the old mirror does not affect the new one")
 		know()
 		r.sink.ForgetCalls()
 		r.pass(time.Hour)
-		require.Empty(t, r.sink.Calls(), "to be told late changes nothing")
+		require.Empty(t, r.sink.Calls(), "a late Config.Mirror causes no write")
 	})
 }
 
@@ -144,13 +144,13 @@ func TestObservedMirror(t *testing.T) {
 		without bool // the sink has no mirrors
 		written bool
 	}{
-		"mirror":              {change: func(*v1.Pod) {}, written: true},
-		"without mirrors":     {change: func(*v1.Pod) {}, without: true},
-		"another version":     {change: func(m *v1.Pod) { m.Annotations[podfacts.ConfigMirror] = "hash-old" }},
-		"no mirror":           {change: func(m *v1.Pod) { m.Annotations = nil }},
-		"another name":        {change: func(m *v1.Pod) { m.Name = "b" }},
-		"another namespace":   {change: func(m *v1.Pod) { m.Namespace = "other" }},
-		"about to be deleted": {change: func(m *v1.Pod) { m.DeletionTimestamp = &deleted }},
+		"mirror":            {change: func(*v1.Pod) {}, written: true},
+		"without mirrors":   {change: func(*v1.Pod) {}, without: true},
+		"another version":   {change: func(m *v1.Pod) { m.Annotations[podfacts.ConfigMirror] = "hash-old" }},
+		"no mirror":         {change: func(m *v1.Pod) { m.Annotations = nil }},
+		"another name":      {change: func(m *v1.Pod) { m.Name = "b" }},
+		"another namespace": {change: func(m *v1.Pod) { m.Namespace = "other" }},
+		"deletion request":  {change: func(m *v1.Pod) { m.DeletionTimestamp = &deleted }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			configure := mirrors

@@ -31,14 +31,14 @@ func TestOrderOfWrites(t *testing.T) {
 	}{
 		{"detail", unready, changed(unready), detail},
 		{"detail of an end", failed, changed(failed), detail},
-		{"ready as before", ready, changed(ready), detail},
+		{"ready unchanged", ready, changed(ready), detail},
 		{"begin", nil, unready, transition},
 		{"ready", unready, ready, transition},
 		{"unready", ready, unready, transition},
 		{"another end", failed, succeeded, transition},
 		{"end", ready, failed, end},
 		{"removal", failed, nil, end},
-		{"end of a begin", nil, failed, end},
+		{"first status is an end", nil, failed, end},
 	}
 	bubble(t, func(cfg *writer.Config) { writer.LimitWrites(cfg, 1) }, func(r *rig) {
 		blocker := r.sink.Put(newPod("blocker"))

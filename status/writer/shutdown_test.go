@@ -28,13 +28,13 @@ func TestShutdownDuringACall(t *testing.T) {
 		took      time.Duration
 		err       string
 	}{
-		"it heeds its context":   {fault: hangs, after: time.Second},
-		"it ends in time":        {fault: deaf, after: time.Second, released: 9 * time.Second, took: 9 * time.Second},
-		"it was given up":        {fault: deaf, after: time.Minute, released: 2 * time.Second, took: 2 * time.Second},
-		"its pod was forgotten":  {fault: deaf, after: time.Minute, forgotten: true, released: 2 * time.Second, took: 2 * time.Second},
-		"it goes on and on":      {fault: deaf, after: time.Second, released: time.Hour, took: 10 * time.Second, err: "patch of pod ns/a(uid-a) since 2000-01-01T00:00:00Z, patch of pod ns/b(uid-b) since 2000-01-01T00:00:00Z"},
-		"so it does, given up":   {fault: deaf, after: time.Minute, released: time.Hour, took: 10 * time.Second, err: "patch of pod ns/a(uid-a) since 2000-01-01T00:00:00Z, patch of pod ns/b(uid-b) since 2000-01-01T00:00:00Z"},
-		"so it does, for nobody": {fault: deaf, after: time.Minute, forgotten: true, released: time.Hour, took: 10 * time.Second, err: "patch of pod ns/a(uid-a)"},
+		"the call ends with its context":     {fault: hangs, after: time.Second},
+		"the call ends in time":              {fault: deaf, after: time.Second, released: 9 * time.Second, took: 9 * time.Second},
+		"the call exceeds its deadline":      {fault: deaf, after: time.Minute, released: 2 * time.Second, took: 2 * time.Second},
+		"the pod is forgotten":               {fault: deaf, after: time.Minute, forgotten: true, released: 2 * time.Second, took: 2 * time.Second},
+		"the call hangs":                     {fault: deaf, after: time.Second, released: time.Hour, took: 10 * time.Second, err: "patch of pod ns/a(uid-a) since 2000-01-01T00:00:00Z, patch of pod ns/b(uid-b) since 2000-01-01T00:00:00Z"},
+		"the call hangs after its deadline":  {fault: deaf, after: time.Minute, released: time.Hour, took: 10 * time.Second, err: "patch of pod ns/a(uid-a) since 2000-01-01T00:00:00Z, patch of pod ns/b(uid-b) since 2000-01-01T00:00:00Z"},
+		"the call hangs for a forgotten pod": {fault: deaf, after: time.Minute, forgotten: true, released: time.Hour, took: 10 * time.Second, err: "patch of pod ns/a(uid-a)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -79,9 +79,9 @@ func TestReceiverIsToldTheLast(t *testing.T) {
 		last func(context.Context) error // the call after the end
 		took time.Duration
 	}{
-		"it fails":     {last: func(context.Context) error { return errors.New("full") }},
-		"it hangs":     {last: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, took: 5 * time.Second},
-		"it goes well": {last: func(context.Context) error { return nil }},
+		"failure": {last: func(context.Context) error { return errors.New("full") }},
+		"hang":    {last: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, took: 5 * time.Second},
+		"success": {last: func(context.Context) error { return nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -107,7 +107,7 @@ func TestWritesOnce(t *testing.T) {
 		r.pass(time.Hour)
 		require.Zero(t, r.written())
 		require.Len(t, r.changed, 1)
-		require.True(t, podfacts.Condition(r.Get(pod.UID).Conditions, v1.PodReady).LastTransitionTime.Before(&later.Conditions[0].LastTransitionTime), "it has not changed")
+		require.True(t, podfacts.Condition(r.Get(pod.UID).Conditions, v1.PodReady).LastTransitionTime.Before(&later.Conditions[0].LastTransitionTime), "the transition time is unchanged")
 		require.Len(t, r.behind, 1)
 	})
 }
@@ -124,14 +124,14 @@ func TestReconcile(t *testing.T) {
 			pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{Type: "example.com/gate", Status: v1.ConditionTrue})
 		})
 		r.pass(time.Minute)
-		require.Empty(t, r.sink.Calls(), "T26 a foreign condition is none of ours")
+		require.Empty(t, r.sink.Calls(), "T26 a foreign condition needs no write")
 		r.sink.Change("ns", "a", func(pod *v1.Pod) { podfacts.Condition(pod.Status.Conditions, v1.PodReady).Status = v1.ConditionFalse })
 		x, _ := r.Explain(pod.UID)
 		require.Equal(t, "another client changed the status; it is written again", x.Why)
 		r.pass(10 * time.Second)
 		require.Equal(t, "True", value(&r.pod("a").Status, v1.PodReady))
-		require.Equal(t, "True", value(&r.pod("a").Status, "example.com/gate"), "T22 theirs survives")
-		require.Len(t, r.sink.Calls(), 1, "nobody has to be asked: the watch has told")
+		require.Equal(t, "True", value(&r.pod("a").Status, "example.com/gate"), "T22 the foreign condition stays")
+		require.Len(t, r.sink.Calls(), 1, "the watch makes a Get unnecessary")
 		r.pass(time.Hour)
 		require.Equal(t, 1, r.written())
 	})
@@ -145,13 +145,13 @@ func TestObservedVersions(t *testing.T) {
 		alike   bool
 		calls   []statustest.Op
 	}{
-		"older":                   {version: "8"},
-		"the same":                {version: "9"},
-		"newer":                   {version: "10", calls: []statustest.Op{statustest.Patch}},
-		"newer than 63 bits":      {version: "9223372036854775808", calls: []statustest.Op{statustest.Patch}},
-		"newer and alike":         {version: "10", alike: true},
-		"not a number":            {version: "x", calls: []statustest.Op{statustest.Get}},
-		"not a number, and alike": {version: "x", alike: true},
+		"older":               {version: "8"},
+		"the same":            {version: "9"},
+		"newer":               {version: "10", calls: []statustest.Op{statustest.Patch}},
+		"newer than 63 bits":  {version: "9223372036854775808", calls: []statustest.Op{statustest.Patch}},
+		"newer, equal":        {version: "10", alike: true},
+		"not a number":        {version: "x", calls: []statustest.Op{statustest.Get}},
+		"not a number, equal": {version: "x", alike: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, nil, func(r *rig) {
@@ -193,11 +193,11 @@ func TestForeignConditions(t *testing.T) {
 		r.Set(pod, s)
 		r.pass(0)
 		require.Equal(t, "True", value(&r.pod("a").Status, "example.com/new"))
-		require.Equal(t, "absent", value(&r.pod("a").Status, "example.com/stale"), "not resurrected")
-		require.Equal(t, "True", value(r.Get(pod.UID), "example.com/stale"), "the memory has what it was told")
+		require.Equal(t, "absent", value(&r.pod("a").Status, "example.com/stale"), "the removed condition stays absent")
+		require.Equal(t, "True", value(r.Get(pod.UID), "example.com/stale"), "Get returns the status that was set")
 		s.Conditions = append(running(pod, true).Conditions, r.pod("a").Status.Conditions[0])
 		require.NoError(t, r.Set(pod, s))
-		require.Equal(t, "absent", value(r.Get(pod.UID), "example.com/stale"), "also where that makes nothing to write")
+		require.Equal(t, "absent", value(r.Get(pod.UID), "example.com/stale"), "Get also changes without a write")
 		require.Equal(t, "True", value(r.Get(pod.UID), "example.com/new"))
 	})
 }
@@ -222,11 +222,11 @@ func TestRecreated(t *testing.T) {
 		require.Equal(t, "the sink has no pod of this name and UID", x.Why)
 		r.sink.ForgetCalls()
 		r.pass(time.Hour)
-		require.LessOrEqual(t, len(r.sink.Calls()), 90, "it is asked for about once a minute")
-		require.NotNil(t, r.Get(pod.UID), "it may still be running down")
+		require.LessOrEqual(t, len(r.sink.Calls()), 90, "about one Get per minute")
+		require.NotNil(t, r.Get(pod.UID), "its containers may still be stopping")
 		r.Prune(func(types.UID) bool { return false })
 		_, known := r.Explain(pod.UID)
-		require.False(t, known, "dropped when nobody wants it")
+		require.False(t, known, "Prune drops it")
 	})
 }
 
@@ -277,7 +277,7 @@ func TestRetry(t *testing.T) {
 		require.Equal(t, "message 9", r.pod("a").Status.Message)
 		x, _ = r.Explain(pod.UID)
 		require.Equal(t, podwright.Explanation{}, x)
-		require.GreaterOrEqual(t, r.behind[1], 10*time.Second, "as long as the sink was behind")
+		require.GreaterOrEqual(t, r.behind[1], 10*time.Second, "the delay of the sink")
 	})
 }
 
@@ -335,11 +335,11 @@ func TestContainerResults(t *testing.T) {
 		r.SetProbed(probed("stranger", "fake://a-app", probe.Readiness, true))
 		r.SetProbed(probed(pod.UID, "fake://stranger", probe.Readiness, true))
 		r.SetProbed(probed(pod.UID, "fake://a-other", probe.Readiness, true))
-		require.Empty(t, r.changed, "nothing changes")
+		require.Empty(t, r.changed, "unknown pods and containers are ignored")
 		r.SetProbed(probed(pod.UID, "fake://a-app", probe.Readiness, true))
 		require.Equal(t, []types.UID{pod.UID}, r.changed)
 		require.Equal(t, "True", value(r.Get(pod.UID), v1.PodReady))
-		require.False(t, before.ContainerStatuses[0].Ready, "what was handed out stays")
+		require.False(t, before.ContainerStatuses[0].Ready, "a status returned by Get does not change")
 		r.pass(0)
 		require.Equal(t, "True", value(&r.pod("a").Status, v1.PodReady))
 		r.SetProbed(probed(pod.UID, "fake://a-other", probe.Startup, false))
@@ -403,7 +403,7 @@ func TestOrigin(t *testing.T) {
 		r.pass(0)
 		r.sink.SetDown(nil)
 		r.pass(10 * time.Second)
-		require.NotEmpty(t, r.sink.Calls(statustest.Get), "after a failure it is not known any more")
+		require.NotEmpty(t, r.sink.Calls(statustest.Get), "after a failure the status is read again")
 		require.Equal(t, v1.PodRunning, r.pod("c").Status.Phase)
 	})
 }
