@@ -51,7 +51,7 @@ func BenchmarkComputeNothingChanged(b *testing.B) {
 	}
 }
 
-func TestCost(t *testing.T) {
+func TestAllocationsOfCompute(t *testing.T) {
 	in := steady()
 	r := computed(t, in)
 	require.Equal(t, v1.PodRunning, r.Status.Phase)

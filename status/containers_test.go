@@ -13,7 +13,7 @@ import (
 )
 
 // T12: instances of the runtime with a previous status, in addition to the cases of the corpus.
-func TestSeen(t *testing.T) {
+func TestObservedInstances(t *testing.T) {
 	none := v1.ContainerState{}
 	givenUp := wasTerminated(137, ReasonContainerStatusUnknown)
 	givenUp.Terminated.ContainerID = "fake://c-1"

@@ -253,7 +253,7 @@ func (c *corpusCase) run(t *testing.T) (v1.PodStatus, resultScene) {
 		}
 		return podstatus.Finalize(pod, *in.Previous, in.Now), resultScene{}
 	}
-	r := twice(t, in)
+	r := computeTwice(t, in)
 	switch c.Then {
 	case "normalize":
 		r.Status = podstatus.Normalize(in.Pod, r.Status)

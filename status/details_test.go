@@ -82,7 +82,7 @@ func TestProbeNow(t *testing.T) {
 
 // Probe results without a container ID do not apply, a container that does not run is not ready,
 // and an unobserved container is still probed.
-func TestProbesOfOddContainers(t *testing.T) {
+func TestProbesOfUnusualContainers(t *testing.T) {
 	pod := podOf(v1.RestartPolicyAlways, "i:i", "c")
 	pod.Spec.InitContainers[0].StartupProbe, pod.Spec.Containers[0].StartupProbe = &v1.Probe{}, &v1.Probe{}
 	previous := func(id string, state v1.ContainerState) *v1.PodStatus {
@@ -97,7 +97,7 @@ func TestProbesOfOddContainers(t *testing.T) {
 		"unobserved":    {Previous: previous("c-0", wasRunning()), Probes: failed},
 	} {
 		in.Pod, in.Now = pod, now
-		c := twice(t, in).Status.ContainerStatuses[0]
+		c := computeTwice(t, in).Status.ContainerStatuses[0]
 		require.Equal(t, [2]bool{}, [2]bool{*c.Started, c.Ready}, name)
 	}
 	s := compute(t, Input{Pod: pod, Probes: probe.Results{}, Observed: observe(running("i"))})

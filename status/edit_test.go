@@ -67,7 +67,7 @@ func TestWithContainer(t *testing.T) {
 }
 
 // Results for containers without an ID, or of another pod, are ignored.
-func TestWithContainerOfNobody(t *testing.T) {
+func TestProbeResultsOfUnknownContainers(t *testing.T) {
 	pod := podOf(v1.RestartPolicyAlways, "c")
 	s := v1.PodStatus{
 		InitContainerStatuses: []v1.ContainerStatus{{Name: "stranger", ContainerID: "fake://init", State: wasRunning()}},

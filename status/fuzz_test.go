@@ -163,7 +163,7 @@ func checkHistory(t *testing.T, script []byte) {
 			in.Pod = deleted(pod.DeepCopy())
 			pod = in.Pod
 		}
-		s := twice(t, in).Status
+		s := computeTwice(t, in).Status
 		t.Logf("observed: %+v\nstatus: %+v", in.Observed, s)
 		check(t, pod, &s)
 		if previous != nil {

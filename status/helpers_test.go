@@ -134,7 +134,7 @@ func computeAll(t *testing.T, in Input) Result {
 	if in.Observed == nil {
 		in.Observed = &observed.Pod{UID: in.Pod.UID}
 	}
-	return twice(t, in)
+	return computeTwice(t, in)
 }
 
 func computed(t testing.TB, in Input) Result {
@@ -144,7 +144,7 @@ func computed(t testing.TB, in Input) Result {
 	return r
 }
 
-func twice(t *testing.T, in Input) Result {
+func computeTwice(t *testing.T, in Input) Result {
 	t.Helper()
 	untouched := snapshot(t, in)
 	first := computed(t, in)

@@ -13,9 +13,9 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// has returns a status as a line: phase, reason, message, and conditions with the minutes from
+// summary returns a status as a line: phase, reason, message, and conditions with the minutes from
 // before to their transition.
-func has(s v1.PodStatus) string {
+func summary(s v1.PodStatus) string {
 	line := string(s.Phase) + "/" + s.Reason + "/" + s.Message
 	for _, c := range s.Conditions {
 		line += fmt.Sprintf(" %s=%s@%v", c.Type, strings.TrimSpace(string(c.Status)+" "+c.Reason), c.LastTransitionTime.Sub(before).Minutes())
@@ -67,7 +67,7 @@ func TestMerge(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			pod := &v1.Pod{Status: tc.there}
 			there, wanted := pod.DeepCopy(), tc.wanted.DeepCopy()
-			require.Equal(t, tc.want, has(podstatus.Merge(pod, &tc.wanted, tc.mayRun, now)))
+			require.Equal(t, tc.want, summary(podstatus.Merge(pod, &tc.wanted, tc.mayRun, now)))
 			require.Equal(t, there, pod, "the arguments are not changed")
 			require.Equal(t, *wanted, tc.wanted)
 		})

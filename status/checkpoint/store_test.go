@@ -124,7 +124,7 @@ func TestWithoutAFileOrAFolder(t *testing.T) {
 }
 
 // An unusable file loses the memory of one pod, is named in the error, and is set aside.
-func TestAFileThatCannotBeUsed(t *testing.T) {
+func TestUnusableFile(t *testing.T) {
 	good, _, err := encode(uid, aRecord(1))
 	require.NoError(t, err)
 	write := func(data []byte) func(t *testing.T, path string) {

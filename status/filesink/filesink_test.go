@@ -51,7 +51,7 @@ func read(t testing.TB, path string) *v1.PodList {
 	return list
 }
 
-func TestTheFileHasWhatWasWritten(t *testing.T) {
+func TestFileHasWrittenStatuses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "status.json")
 	s := open(t, path)
 	web, db := newPod("web", "u1"), newPod("db", "u2")
@@ -108,7 +108,7 @@ func TestPrune(t *testing.T) {
 	require.Len(t, read(t, path).Items, 2)
 }
 
-func TestPodsThatWereNotPut(t *testing.T) {
+func TestUnknownPods(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "status.json"))
 	ref := refOf(newPod("web", "u1"))
 	_, err := s.Get(t.Context(), ref)
@@ -134,7 +134,7 @@ func TestARestartShowsThePodsAsTheyWere(t *testing.T) {
 	require.Equal(t, v1.PodRunning, got.Status.Phase)
 }
 
-func TestFilesThatCannotBeUsed(t *testing.T) {
+func TestUnusableFiles(t *testing.T) {
 	for name, text := range map[string]string{
 		"half":      `{"kind":"PodList","items":[{"metadata":{"na`,
 		"not a pod": `{"items":[{}]}`,
@@ -162,7 +162,7 @@ func TestBadPaths(t *testing.T) {
 }
 
 // A failed write is an error, and the next write contains all changes.
-func TestADiskThatIsGone(t *testing.T) {
+func TestFailedWrite(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "folder")
 	path := filepath.Join(folder, "status.json")
 	require.NoError(t, os.Mkdir(folder, 0o700))
@@ -175,7 +175,7 @@ func TestADiskThatIsGone(t *testing.T) {
 	require.Len(t, read(t, path).Items, 1)
 }
 
-func TestManyAtATime(t *testing.T) {
+func TestConcurrentPuts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "status.json")
 	s := open(t, path)
 	var writers sync.WaitGroup
@@ -196,7 +196,7 @@ func TestManyAtATime(t *testing.T) {
 	}
 }
 
-func TestOnlyReaders(t *testing.T) {
+func TestHTTPIsReadOnly(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "status.json"))
 	answer := httptest.NewRecorder()
 	s.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/pods", nil))

@@ -81,7 +81,7 @@ func TestCompute(t *testing.T) {
 }
 
 // Unknown facts, and data of other components, leave the status unchanged.
-func TestUnknownStays(t *testing.T) {
+func TestUnknownFactsChangeNothing(t *testing.T) {
 	old := Compute(nil, whole(at(0)))
 	old.Conditions = append(old.Conditions, v1.NodeCondition{Type: "NetworkUnavailable", Status: v1.ConditionFalse})
 	old.Capacity["example.com/dongle"] = resource.MustParse("3")
@@ -159,7 +159,7 @@ func TestResources(t *testing.T) {
 
 // After a boot with other sizes of huge pages, the old sizes are removed. Allocatable resources
 // without a capacity are removed, too. The capacity of an unknown plugin stays until ZeroExtended.
-func TestResourcesOfBefore(t *testing.T) {
+func TestResourcesAfterReboot(t *testing.T) {
 	old := Compute(nil, whole(at(0)))
 	old.Allocatable["example.com/gone"] = resource.MustParse("1")
 	old.Capacity["example.com/dongle"] = resource.MustParse("3")
@@ -228,7 +228,7 @@ func TestImages(t *testing.T) {
 	require.Equal(t, []string{"d1", "d2", "d3", "t1", "t2"}, Compute(nil, f).Images[0].Names)
 }
 
-func TestSettersOfOnesOwn(t *testing.T) {
+func TestCustomSetters(t *testing.T) {
 	mine := func(status *v1.NodeStatus, f *Facts) {
 		SetCondition(status, f, v1.NodeCondition{Type: "example.com/Tunnel", Status: v1.ConditionTrue})
 	}

@@ -39,7 +39,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-func TestReadyTakesACapacity(t *testing.T) {
+func TestReadyNeedsCapacity(t *testing.T) {
 	f := whole(at(0))
 	f.Machine.Storage = 0
 	require.Equal(t, "missing node capacity for resources: ephemeral-storage", Condition(Compute(nil, f), v1.NodeReady).Message)
@@ -70,7 +70,7 @@ func TestPressure(t *testing.T) {
 }
 
 // SetReady repairs a condition that others have changed or duplicated.
-func TestConditionsAreMended(t *testing.T) {
+func TestConditionsAreRepaired(t *testing.T) {
 	old := &v1.NodeStatus{Conditions: []v1.NodeCondition{
 		{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "Edited"},
 		{Type: "Other"},
@@ -91,42 +91,42 @@ func TestConditionsAreMended(t *testing.T) {
 }
 
 func TestEvents(t *testing.T) {
-	well := Compute(nil, whole(at(0)))
-	ill := Compute(well, with(whole(at(10)), func(f *Facts) {
+	healthy := Compute(nil, whole(at(0)))
+	unhealthy := Compute(healthy, with(whole(at(10)), func(f *Facts) {
 		f.NotReady = []string{"x"}
 		f.Pressure = &Pressure{Disk: true}
 	}))
-	reboot := Compute(ill, with(whole(at(20)), func(f *Facts) { f.Machine.BootID = "other" }))
+	reboot := Compute(unhealthy, with(whole(at(20)), func(f *Facts) { f.Machine.BootID = "other" }))
 	reasons := func(old, new *v1.NodeStatus) (out []string) {
 		for _, e := range Events("n", old, new) {
 			out = append(out, e.Type+" "+e.Reason+": "+e.Message)
 		}
 		return out
 	}
-	require.Empty(t, reasons(well, Compute(well, whole(at(5)))))
+	require.Empty(t, reasons(healthy, Compute(healthy, whole(at(5)))))
 	require.Equal(t, []string{
 		"Normal NodeHasSufficientMemory: Node n status is now: NodeHasSufficientMemory",
 		"Normal NodeHasNoDiskPressure: Node n status is now: NodeHasNoDiskPressure",
 		"Normal NodeHasSufficientPID: Node n status is now: NodeHasSufficientPID",
-	}, reasons(nil, well), "a new node has no transition to Ready")
+	}, reasons(nil, healthy), "a new node has no transition to Ready")
 	require.Equal(t, []string{
 		"Normal NodeHasDiskPressure: Node n status is now: NodeHasDiskPressure",
 		"Normal NodeNotReady: Node n status is now: NodeNotReady",
-	}, reasons(well, ill))
+	}, reasons(healthy, unhealthy))
 	require.Equal(t, []string{ // N41
 		"Warning Rebooted: Node n has been rebooted, boot id: other",
 		"Normal NodeHasNoDiskPressure: Node n status is now: NodeHasNoDiskPressure",
 		"Normal NodeReady: Node n status is now: NodeReady",
-	}, reasons(ill, reboot))
+	}, reasons(unhealthy, reboot))
 	require.Empty(t, reasons(reboot, Compute(reboot, Facts{Now: at(30)})), "an unknown boot ID is not a reboot")
 	nameless := reboot.DeepCopy()
 	nameless.NodeInfo.BootID = ""
 	require.Empty(t, reasons(reboot, nameless), "a boot without an ID is not a reboot")
 	require.Empty(t, reasons(nameless, reboot))
 
-	short := Compute(well, with(whole(at(10)), func(f *Facts) { f.Pressure = &Pressure{Memory: true, PID: true} }))
+	short := Compute(healthy, with(whole(at(10)), func(f *Facts) { f.Pressure = &Pressure{Memory: true, PID: true} }))
 	require.Equal(t, []string{
 		"Normal NodeHasInsufficientMemory: Node n status is now: NodeHasInsufficientMemory",
 		"Normal NodeHasInsufficientPID: Node n status is now: NodeHasInsufficientPID",
-	}, reasons(well, short))
+	}, reasons(healthy, short))
 }

@@ -105,10 +105,10 @@ func (s *Sink) Fail(fail func(Call) Fault) {
 
 // Watch registers a callback. It is called with every pod that is created or changed, in order
 // for each pod, without a lock. It must not change the pod.
-func (s *Sink) Watch(told func(*v1.Pod)) {
+func (s *Sink) Watch(notify func(*v1.Pod)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.watchers = append(s.watchers, told)
+	s.watchers = append(s.watchers, notify)
 }
 
 // Put creates or replaces a pod, like another client. It stores a copy with a new resource
@@ -327,10 +327,10 @@ func (s *Sink) change(name types.NamespacedName, change func(*v1.Pod) *v1.Pod) *
 		return nil
 	}
 	s.keep(pod)
-	told := s.watchers
+	watchers := s.watchers
 	s.mu.Unlock()
-	for _, tell := range told {
-		tell(pod)
+	for _, notify := range watchers {
+		notify(pod)
 	}
 	return pod.DeepCopy()
 }

@@ -33,7 +33,7 @@ func TestSink(t *testing.T) {
 	Run(t, func(testing.TB) Harness { return harness(nil) })
 }
 
-func TestSinkThatIsSlow(t *testing.T) {
+func TestSlowSink(t *testing.T) {
 	Run(t, func(testing.TB) Harness {
 		h := harness(nil)
 		h.Sink.(*Sink).SetLatency(time.Millisecond)

@@ -15,7 +15,7 @@ import (
 )
 
 // T28, T21, T19: an end is not written while containers may run.
-func TestEndIsHeld(t *testing.T) {
+func TestEndWaitsForContainers(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		pod := r.sink.Put(newPod("a"))
 		r.Set(pod, running(pod, true))
@@ -47,7 +47,7 @@ func TestEndIsHeld(t *testing.T) {
 
 // If a pod with a deletion request ends soon after its containers, one write reports everything.
 // If its resources are not released soon, the rest is written without the end.
-func TestEndIsNear(t *testing.T) {
+func TestNearEndIsOneWrite(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		dying := func(name string) *v1.Pod {
 			pod := r.sink.Put(newPod(name))
@@ -76,9 +76,9 @@ func TestEndIsNear(t *testing.T) {
 		r.pass(0)
 		require.Nil(t, r.pod("b"))
 
-		asked := dying("c")
+		flushed := dying("c")
 		require.Equal(t, 2, r.written(), "the end of b, and the phase Running of c")
-		require.NoError(t, r.Flush(r.t.Context(), "api", asked.UID))
+		require.NoError(t, r.Flush(r.t.Context(), "api", flushed.UID))
 		require.Equal(t, 1, r.written(), "Flush does not wait for the end")
 	})
 }
@@ -110,7 +110,7 @@ func TestDeletion(t *testing.T) {
 
 // 6.5: the sink's status decides whether a container had started, not a copy of the pod, and not
 // a status that the sink has not accepted.
-func TestTerminateIsJudgedByTheSink(t *testing.T) {
+func TestTerminateUsesStatusOfSink(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		began, waits := r.sink.Put(withInit("a")), r.sink.Put(withInit("b"))
 		r.Set(began, running(began, true))
@@ -128,7 +128,7 @@ func TestTerminateIsJudgedByTheSink(t *testing.T) {
 }
 
 // Before a sink has responded, the pod's own status decides; with Receivers only, the Writer's.
-func TestTerminateIsJudgedWithoutTheSink(t *testing.T) {
+func TestTerminateWithoutStatusOfSink(t *testing.T) {
 	for name, c := range map[string]struct {
 		sinks []writer.NamedSink
 		ends  bool
@@ -145,7 +145,7 @@ func TestTerminateIsJudgedWithoutTheSink(t *testing.T) {
 }
 
 // Terminate takes effect even without a change of the status.
-func TestTerminateWithoutNews(t *testing.T) {
+func TestTerminateWithoutChange(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		r.sink.Put(newPod("a"))
 		pod := r.sink.MarkDeleted("ns", "a")
@@ -161,7 +161,7 @@ func TestTerminateWithoutNews(t *testing.T) {
 }
 
 // The Writer may learn of a deletion request late, from the pod's next status or from Config.Pod.
-func TestDeletionIsLearntLate(t *testing.T) {
+func TestLateDeletionRequest(t *testing.T) {
 	for name, learn := range map[string]func(r *rig, pod, deleted *v1.Pod){
 		"status": func(r *rig, _, deleted *v1.Pod) { r.Set(deleted, *r.Get(deleted.UID)) },
 		"Config.Pod": func(r *rig, pod, deleted *v1.Pod) {
@@ -202,7 +202,7 @@ func TestRemovedByOthers(t *testing.T) {
 
 // 6.4: removal requires the deletion request, the end and the release of all resources, in any
 // order.
-func TestDeletionTakesThree(t *testing.T) {
+func TestDeletionNeedsRequestEndAndRelease(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		r.sink.Watch(func(pod *v1.Pod) { r.Observe(pod) })
 		pod := r.sink.Put(newPod("a"))

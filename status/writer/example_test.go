@@ -46,11 +46,11 @@ func ExampleWriter() {
 
 // A function receives each new status of a pod.
 func ExampleWriter_sinkFunc() {
-	told := make(chan string)
+	statuses := make(chan string)
 	w, err := writer.New(writer.Config{Sinks: []writer.NamedSink{{
 		Name: "print",
 		Sink: status.SinkFunc(func(_ context.Context, pod *v1.Pod, s *v1.PodStatus) error {
-			told <- fmt.Sprint(pod.Name, " is ", s.Phase)
+			statuses <- fmt.Sprint(pod.Name, " is ", s.Phase)
 			return nil
 		}),
 	}}})
@@ -63,7 +63,7 @@ func ExampleWriter_sinkFunc() {
 	go func() { ended <- w.Run(ctx) }()
 
 	w.Set(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1"}}, v1.PodStatus{Phase: v1.PodRunning})
-	fmt.Println(<-told)
+	fmt.Println(<-statuses)
 
 	stop()
 	fmt.Println(<-ended)

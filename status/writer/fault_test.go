@@ -71,7 +71,7 @@ func TestOutageOfAnHour(t *testing.T) {
 
 // Calls that ignore their deadline delay only their own pods, even if they reach the limit on
 // parallel writes. When they return, their pods are written.
-func TestDeafSink(t *testing.T) {
+func TestSinkIgnoresDeadline(t *testing.T) {
 	bubble(t, func(cfg *writer.Config) { writer.LimitWrites(cfg, 2) }, func(r *rig) {
 		release := make(chan struct{})
 		r.sink.Fail(func(c statustest.Call) statustest.Fault {
@@ -127,12 +127,12 @@ func TestPanickingSink(t *testing.T) {
 	})
 }
 
-type odd struct {
+type modifyingSink struct {
 	*statustest.Sink
 	patch func(*v1.Pod) *v1.Pod
 }
 
-func (o *odd) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+func (o *modifyingSink) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
 	pod, err := o.Sink.Patch(ctx, ref, old, new)
 	if err == nil {
 		pod = o.patch(pod)
@@ -140,7 +140,7 @@ func (o *odd) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodStatus)
 	return pod, err
 }
 
-func TestSinkThatReturnsNonsense(t *testing.T) {
+func TestInvalidResultsOfSink(t *testing.T) {
 	for name, tc := range map[string]struct {
 		patch func(*v1.Pod) *v1.Pod
 		err   string
@@ -150,7 +150,7 @@ func TestSinkThatReturnsNonsense(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(cfg *writer.Config) {
-				cfg.Sinks = sinks(&odd{cfg.Sinks[0].Sink.(*statustest.Sink), tc.patch})
+				cfg.Sinks = sinks(&modifyingSink{cfg.Sinks[0].Sink.(*statustest.Sink), tc.patch})
 			}, func(r *rig) {
 				pod := r.sink.Put(newPod("a"))
 				r.Set(pod, running(pod, true))
@@ -165,7 +165,7 @@ func TestSinkThatReturnsNonsense(t *testing.T) {
 }
 
 // The last changes of a pruned pod are written, unless it was forgotten.
-func TestPruneTellsTheLast(t *testing.T) {
+func TestPruneWritesLastChanges(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		none := func(types.UID) bool { return false }
 		pod := r.sink.Put(newPod("a"))
@@ -234,7 +234,7 @@ func TestPruneTellsTheLast(t *testing.T) {
 
 // A pod that the sink does not have yet is written once it does: at once if observed, otherwise
 // within a minute.
-func TestLateAtTheSink(t *testing.T) {
+func TestPodAppearsLateAtSink(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		for name, observed := range map[string]bool{"observed": true, "not observed": false} {
 			pod, wait := newPod(name), time.Minute

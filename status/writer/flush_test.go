@@ -18,37 +18,37 @@ import (
 // Flush waits for the newest status, before and during Run, despite earlier failures.
 func TestFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		told, pod := &receiver{}, newPod("a")
-		w := newWriter(t, writer.Config{Sinks: []writer.NamedSink{{Name: "told", Sink: told.sink()}}})
-		flush := func() error { return w.Flush(t.Context(), "told", pod.UID) }
+		recv, pod := &receiver{}, newPod("a")
+		w := newWriter(t, writer.Config{Sinks: []writer.NamedSink{{Name: "receiver", Sink: recv.sink()}}})
+		flush := func() error { return w.Flush(t.Context(), "receiver", pod.UID) }
 		require.ErrorIs(t, w.Flush(t.Context(), "stranger", pod.UID), writer.ErrNoSink)
 		require.NoError(t, flush(), "an unknown pod needs no write")
 		w.Restore(pod, running(pod, true))
 		require.NoError(t, flush())
-		require.Empty(t, told.take(), "a restored status is not written")
+		require.Empty(t, recv.take(), "a restored status is not written")
 
 		w.Set(pod, withMessage(running(pod, true), "one"))
 		require.Equal(t, "it waits for Run", w.Explain(pod.UID)[0].Why)
 		require.NoError(t, flush())
 		require.NoError(t, flush())
 		require.Empty(t, w.Explain(pod.UID)[0].Why)
-		require.Equal(t, []string{"a Running one", "a Running one"}, told.take())
-		told.set(errors.New("full"), 0)
+		require.Equal(t, []string{"a Running one", "a Running one"}, recv.take())
+		recv.set(errors.New("full"), 0)
 		require.ErrorContains(t, flush(), "receive ns/a(uid-a): full")
 		require.ErrorContains(t, flush(), "full")
-		told.set(nil, 0)
+		recv.set(nil, 0)
 		require.NoError(t, flush())
-		require.Len(t, told.take(), 3)
+		require.Len(t, recv.take(), 3)
 
 		stop := start(t, w)
-		told.set(nil, time.Second)
+		recv.set(nil, time.Second)
 		w.Set(pod, withMessage(running(pod, true), "two"))
 		synctest.Wait()
 		w.Set(pod, withMessage(running(pod, true), "three"))
 		begun := time.Now()
 		require.NoError(t, flush())
 		require.Equal(t, 2*time.Second, time.Since(begun), "the call in progress comes first")
-		require.Equal(t, []string{"a Running two", "a Running three"}, told.take())
+		require.Equal(t, []string{"a Running two", "a Running three"}, recv.take())
 
 		w.Set(pod, withMessage(running(pod, true), "once"))
 		synctest.Wait()
@@ -59,26 +59,26 @@ func TestFlush(t *testing.T) {
 		require.NoError(t, flush())
 		require.NoError(t, <-other)
 		require.Equal(t, 2*time.Second, time.Since(begun))
-		require.Equal(t, []string{"a Running once", "a Running for both"}, told.take(), "one call serves both waiting Flushes")
+		require.Equal(t, []string{"a Running once", "a Running for both"}, recv.take(), "one call serves both waiting Flushes")
 
 		w.Set(pod, withMessage(running(pod, true), "four"))
 		synctest.Wait()
 		short, end := context.WithTimeout(t.Context(), time.Millisecond)
 		defer end()
-		require.ErrorIs(t, w.Flush(short, "told", pod.UID), context.DeadlineExceeded)
+		require.ErrorIs(t, w.Flush(short, "receiver", pod.UID), context.DeadlineExceeded)
 		require.NoError(t, stop())
 	})
 }
 
 // Flush returns after all calls: Get, Patch and the removal.
-func TestFlushDoesAll(t *testing.T) {
+func TestFlushMakesAllCalls(t *testing.T) {
 	sink := statustest.NewSink()
 	w := newWriter(t, writer.Config{Sinks: sinks(sink)})
 	pod := sink.Put(newPod("a"))
 	require.NoError(t, w.Set(pod, running(pod, true)))
-	over, cancel := context.WithCancel(t.Context())
+	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, w.Flush(over, "api", pod.UID), context.Canceled)
+	require.ErrorIs(t, w.Flush(ended, "api", pod.UID), context.Canceled)
 	require.Empty(t, sink.Calls())
 	require.NoError(t, w.Flush(t.Context(), "api", pod.UID))
 	require.Equal(t, v1.PodRunning, sink.Pod("ns", "a").Status.Phase)
@@ -89,10 +89,10 @@ func TestFlushDoesAll(t *testing.T) {
 }
 
 // Flush does not request a removed pod from its sink, even if another sink is not up to date.
-func TestFlushOfWhatIsGone(t *testing.T) {
-	file, told := statustest.NewSink(), &receiver{}
-	bubble(t, beside(file, told), func(r *rig) {
-		told.set(errors.New("full"), 0)
+func TestFlushOfRemovedPod(t *testing.T) {
+	file, recv := statustest.NewSink(), &receiver{}
+	bubble(t, withFileAndReceiver(file, recv), func(r *rig) {
+		recv.set(errors.New("full"), 0)
 		r.sink.Put(newPod("a"))
 		pod := r.sink.MarkDeleted("ns", "a")
 		r.Set(pod, ended(pod, 0))
@@ -111,30 +111,30 @@ func TestFlushDuringACall(t *testing.T) {
 	for name, failure := range map[string]error{"success": nil, "failure": errors.New("full")} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				told, pod := &receiver{}, newPod("a")
-				w := newWriter(t, writer.Config{Sinks: sinks(told.sink())})
+				recv, pod := &receiver{}, newPod("a")
+				w := newWriter(t, writer.Config{Sinks: sinks(recv.sink())})
 				require.NoError(t, w.Set(pod, running(pod, true)))
-				told.set(failure, time.Second)
+				recv.set(failure, time.Second)
 				first := make(chan error, 1)
 				go func() { first <- w.Flush(t.Context(), "api", pod.UID) }()
 				synctest.Wait()
-				told.set(nil, time.Second)
+				recv.set(nil, time.Second)
 				require.NoError(t, w.Flush(t.Context(), "api", pod.UID))
 				require.ErrorIs(t, <-first, failure)
-				require.Len(t, told.take(), 2)
+				require.Len(t, recv.take(), 2)
 			})
 		})
 	}
 }
 
-// slow is a sink whose Get of one pod ignores its deadline and succeeds in the end.
-type slow struct {
+// slowSink is a sink whose Get of one pod ignores its deadline and succeeds in the end.
+type slowSink struct {
 	*statustest.Sink
 	name  string
 	after time.Duration
 }
 
-func (s *slow) Get(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
+func (s *slowSink) Get(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
 	if ref.Name == s.name {
 		time.Sleep(s.after)
 	}
@@ -142,10 +142,10 @@ func (s *slow) Get(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
 }
 
 // A write that exceeded its deadline makes no more calls beside the writes that replaced it.
-func TestLateTurn(t *testing.T) {
+func TestExpiredWriteEnds(t *testing.T) {
 	bubble(t, func(cfg *writer.Config) {
 		writer.LimitWrites(cfg, 1)
-		cfg.Sinks = sinks(&slow{cfg.Sinks[0].Sink.(*statustest.Sink), "late", 15 * time.Second})
+		cfg.Sinks = sinks(&slowSink{cfg.Sinks[0].Sink.(*statustest.Sink), "late", 15 * time.Second})
 	}, func(r *rig) {
 		late, other := r.sink.Put(newPod("late")), r.sink.Put(newPod("other"))
 		begun := time.Now()

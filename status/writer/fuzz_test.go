@@ -30,9 +30,9 @@ func (s stubborn) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodSta
 	return s.Sink.Patch(ctx, ref, old, &kept)
 }
 
-// world is the life of one pod at a sink: others change the pod, calls fail, and observations
+// fuzzRig is the life of one pod at a sink: others change the pod, calls fail, and observations
 // come late or never.
-type world struct {
+type fuzzRig struct {
 	*rig
 	pod           *v1.Pod
 	prompt, blind bool // observations come before the result of the call; no observations
@@ -49,8 +49,8 @@ type world struct {
 	disruption, disrupted bool
 }
 
-func (w *world) called(c statustest.Call) statustest.Fault {
-	fault, wanted, there := statustest.Fault{}, w.Get(w.pod.UID), w.there()
+func (w *fuzzRig) called(c statustest.Call) statustest.Fault {
+	fault, wanted, there := statustest.Fault{}, w.Get(w.pod.UID), w.current()
 	w.state.Lock()
 	defer w.state.Unlock()
 	if w.faults > 0 {
@@ -77,10 +77,10 @@ func (w *world) called(c statustest.Call) statustest.Fault {
 	return fault
 }
 
-func (w *world) there() *v1.Pod { return w.rig.pod(w.pod.Name) }
+func (w *fuzzRig) current() *v1.Pod { return w.rig.pod(w.pod.Name) }
 
-func (w *world) watch(pod *v1.Pod) {
-	meanwhile := w.note(pod)
+func (w *fuzzRig) watch(pod *v1.Pod) {
+	meanwhile := w.recordChange(pod)
 	if w.prompt {
 		w.Observe(pod)
 	}
@@ -89,8 +89,9 @@ func (w *world) watch(pod *v1.Pod) {
 	}
 }
 
-// note records a change of the pod at the sink. It returns the change that others make then.
-func (w *world) note(pod *v1.Pod) (meanwhile byte) {
+// recordChange records a change of the pod at the sink. It returns the change that others make
+// then.
+func (w *fuzzRig) recordChange(pod *v1.Pod) (meanwhile byte) {
 	w.state.Lock()
 	defer w.state.Unlock()
 	if pod.UID == w.pod.UID {
@@ -107,7 +108,7 @@ func (w *world) note(pod *v1.Pod) (meanwhile byte) {
 }
 
 // observe passes on the first pod that a watch has seen.
-func (w *world) observe() bool {
+func (w *fuzzRig) observe() bool {
 	w.state.Lock()
 	seen := w.seen
 	w.seen = seen[min(1, len(seen)):]
@@ -118,13 +119,13 @@ func (w *world) observe() bool {
 	return len(seen) > 0
 }
 
-func (w *world) let(change func()) {
+func (w *fuzzRig) locked(change func()) {
 	w.state.Lock()
 	defer w.state.Unlock()
 	change()
 }
 
-func (w *world) set(n byte) {
+func (w *fuzzRig) set(n byte) {
 	s := v1.PodStatus{Phase: v1.PodRunning, Message: "message " + strconv.Itoa(int(n%3))}
 	ready := v1.ConditionTrue
 	switch n % 5 {
@@ -147,7 +148,7 @@ func (w *world) set(n byte) {
 }
 
 // foreign changes the pod at the sink as others do.
-func (w *world) foreign(n byte) {
+func (w *fuzzRig) foreign(n byte) {
 	if w.blind {
 		n %= 2 // the rest would stay unnoticed
 	}
@@ -168,14 +169,14 @@ func (w *world) foreign(n byte) {
 			pod.Status.Message = "by another"
 		case 4:
 			set(v1.DisruptionTarget, v1.ConditionTrue)
-			w.let(func() { w.disrupted = w.disrupted || pod.UID == w.pod.UID })
+			w.locked(func() { w.disrupted = w.disrupted || pod.UID == w.pod.UID })
 		case 5:
 			pod.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 		}
 	})
 }
 
-func (w *world) play(step, n byte) {
+func (w *fuzzRig) play(step, n byte) {
 	switch step % 10 {
 	case 0:
 		w.set(n)
@@ -184,9 +185,9 @@ func (w *world) play(step, n byte) {
 			{Err: errors.New("failed")}, {LostAnswer: errors.New("lost")}, {Err: status.ErrConflict},
 			{Latency: 500 * time.Millisecond}, {Latency: 3 * time.Second, LostAnswer: errors.New("lost")}, {Hang: true},
 		}[n%6]
-		w.let(func() { w.faults, w.fault = 1+n/8%3, fault })
+		w.locked(func() { w.faults, w.fault = 1+n/8%3, fault })
 	case 3:
-		w.let(func() { w.meanwhile = 1 + n%6 })
+		w.locked(func() { w.meanwhile = 1 + n%6 })
 	case 4:
 		w.observe()
 	case 5:
@@ -205,15 +206,15 @@ func (w *world) play(step, n byte) {
 				w.sink.Put(other)
 			}
 		case n%8 == 1 && w.Get(w.pod.UID) != nil:
-			w.let(func() { w.finished = true })
+			w.locked(func() { w.finished = true })
 			require.NoError(w.t, w.Terminate(w.pod))
 		}
 	}
 	w.pass(0)
 }
 
-// settle runs the world until it stops changing, with a working sink.
-func (w *world) settle() {
+// settle runs the rig until it stops changing, with a working sink.
+func (w *fuzzRig) settle() {
 	for range 10 {
 		for w.observe() {
 			w.pass(0)
@@ -222,8 +223,8 @@ func (w *world) settle() {
 	}
 }
 
-func (w *world) check() {
-	there, wanted := w.there(), w.Get(w.pod.UID)
+func (w *fuzzRig) check() {
+	there, wanted := w.current(), w.Get(w.pod.UID)
 	x, known := w.Explain(w.pod.UID)
 	if there == nil || there.UID != w.pod.UID || !known && !w.finished {
 		return
@@ -272,9 +273,9 @@ func FuzzWriter(f *testing.F) {
 	f.Fuzz(playHistory)
 }
 
-// playHistory executes a history. Its first byte selects the kind of world.
+// playHistory executes a history. Its first byte selects the kind of rig.
 func playHistory(t *testing.T, history []byte) {
-	w := &world{}
+	w := &fuzzRig{}
 	bubble(t, func(cfg *writer.Config) {
 		if len(history) > 0 {
 			w.prompt, w.blind, w.stubborn = history[0]%4 == 0, history[0]%4 == 1, history[0]%4 == 2
@@ -289,7 +290,7 @@ func playHistory(t *testing.T, history []byte) {
 		for i := 1; i+1 < min(len(history), 400); i += 2 {
 			w.play(history[i], history[i+1])
 		}
-		w.let(func() { w.faults = 0 })
+		w.locked(func() { w.faults = 0 })
 		w.settle()
 		w.check()
 	})

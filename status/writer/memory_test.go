@@ -17,8 +17,8 @@ import (
 // A Writer without a sink returns the set or restored statuses.
 func TestMemoryOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told []types.UID
-		w := newWriter(t, writer.Config{OnChange: func(uid types.UID) { told = append(told, uid) }})
+		var changed []types.UID
+		w := newWriter(t, writer.Config{OnChange: func(uid types.UID) { changed = append(changed, uid) }})
 		stop, pod := start(t, w), newPod("a")
 		synctest.Wait()
 		require.Nil(t, w.Get(pod.UID))
@@ -27,7 +27,7 @@ func TestMemoryOnly(t *testing.T) {
 		w.Set(pod, v1.PodStatus{Phase: v1.PodRunning})
 		w.Set(pod, v1.PodStatus{Phase: v1.PodRunning})
 		require.Equal(t, v1.PodRunning, w.Get(pod.UID).Phase)
-		require.Equal(t, []types.UID{pod.UID}, told, "an equal status is not a change")
+		require.Equal(t, []types.UID{pod.UID}, changed, "an equal status is not a change")
 		w.Change(pod.UID, func(s v1.PodStatus) v1.PodStatus { return withMessage(s, "changed") })
 		require.Equal(t, "changed", w.Get(pod.UID).Message)
 		ips := []v1.PodIP{{IP: "192.0.2.1"}}
@@ -127,9 +127,9 @@ func TestRestoreAfterAnotherAgent(t *testing.T) {
 			require.Equal(t, c.kept.Status, kept.Conditions[0].Status, "Restore does not change its argument")
 
 			static := staticPod("static " + name)
-			mirror, know := r.mirror(static, "mirror")
+			mirror, publish := r.mirror(static, "mirror")
 			mirror.Status.Conditions = pod.Status.Conditions
-			know()
+			publish()
 			r.Restore(static, kept)
 			require.Equal(t, c.want.Status, r.Get(static.UID).Conditions[0].Status, name)
 		}

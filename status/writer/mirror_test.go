@@ -29,8 +29,8 @@ func mirrorOf(static *v1.Pod, uid types.UID) *v1.Pod {
 }
 
 // mirror puts the mirror of a static pod at the sink. Config.Mirror returns it after a call of
-// know.
-func (r *rig) mirror(static *v1.Pod, uid types.UID) (mirror *v1.Pod, know func()) {
+// publish.
+func (r *rig) mirror(static *v1.Pod, uid types.UID) (mirror *v1.Pod, publish func()) {
 	mirror = r.sink.Put(mirrorOf(static, uid))
 	return mirror, func() { put(r, r.mirrors, static.UID, mirror) }
 }
@@ -42,8 +42,8 @@ func mirrors(cfg *writer.Config) { cfg.Sinks[0].Mirrors = true }
 func TestMirror(t *testing.T) {
 	bubble(t, mirrors, func(r *rig) {
 		pod := staticPod("a")
-		_, know := r.mirror(pod, "mirror-1")
-		know()
+		_, publish := r.mirror(pod, "mirror-1")
+		publish()
 		r.Set(pod, running(pod, true))
 		r.pass(0)
 		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase)
@@ -54,8 +54,8 @@ func TestMirror(t *testing.T) {
 		require.Equal(t, "changed", r.Get(pod.UID).Message)
 		r.pass(0)
 
-		_, know = r.mirror(pod, "mirror-2")
-		know()
+		_, publish = r.mirror(pod, "mirror-2")
+		publish()
 		r.sink.ForgetCalls()
 		r.Observe(r.pod("a"))
 		r.pass(0)
@@ -84,8 +84,8 @@ func TestNoMirror(t *testing.T) {
 		x, _ := r.Explain(pod.UID)
 		require.True(t, !x.Since.IsZero() && x.Err == nil)
 		require.Equal(t, "the static pod has no mirror pod", x.Why)
-		_, know := r.mirror(pod, "mirror-1")
-		know()
+		_, publish := r.mirror(pod, "mirror-1")
+		publish()
 		r.pass(10 * time.Second)
 		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase, "the next resync finds the mirror")
 
@@ -98,8 +98,8 @@ func TestNoMirror(t *testing.T) {
 		r.sink.ForgetCalls()
 		r.pass(time.Hour)
 		require.Empty(t, r.sink.Calls(), "no calls without a mirror")
-		mirror, know := r.mirror(pod, "mirror-2")
-		know()
+		mirror, publish := r.mirror(pod, "mirror-2")
+		publish()
 		r.Observe(mirror)
 		r.pass(0)
 		require.Equal(t, "True", value(&r.pod("a").Status, v1.PodReady), "written at once after the observation")
@@ -110,8 +110,8 @@ func TestNoMirror(t *testing.T) {
 func TestMirrorTranslationLags(t *testing.T) {
 	bubble(t, mirrors, func(r *rig) {
 		pod := staticPod("a")
-		_, know := r.mirror(pod, "mirror-1")
-		know()
+		_, publish := r.mirror(pod, "mirror-1")
+		publish()
 		r.mirror(pod, "mirror-2")
 		r.Set(pod, running(pod, true))
 		r.pass(time.Second)
@@ -120,7 +120,7 @@ func TestMirrorTranslationLags(t *testing.T) {
 		r.pass(time.Second)
 		require.Equal(t, "False", value(&r.pod("a").Status, v1.PodReady), "the outdated mirror is not used again")
 
-		third, know := r.mirror(pod, "mirror-3")
+		third, publish := r.mirror(pod, "mirror-3")
 		r.Observe(third)
 		r.pass(time.Second)
 		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase, "the mirror comes from the observation")
@@ -128,7 +128,7 @@ func TestMirrorTranslationLags(t *testing.T) {
 		r.Set(pod, running(pod, true))
 		r.pass(time.Second)
 		require.Equal(t, "True", value(&r.pod("a").Status, v1.PodReady), "the removal of the old mirror does not affect the new one")
-		know()
+		publish()
 		r.sink.ForgetCalls()
 		r.pass(time.Hour)
 		require.Empty(t, r.sink.Calls(), "a late Config.Mirror causes no write")
@@ -190,14 +190,14 @@ func TestPodsBesideMirrors(t *testing.T) {
 
 // A Receiver gets the status of a static pod with or without a mirror.
 func TestReceiverWithMirrors(t *testing.T) {
-	told := &receiver{}
+	recv := &receiver{}
 	bubble(t, func(cfg *writer.Config) {
-		cfg.Sinks = []writer.NamedSink{{Name: "told", Sink: told.sink(), Mirrors: true}}
+		cfg.Sinks = []writer.NamedSink{{Name: "receiver", Sink: recv.sink(), Mirrors: true}}
 	}, func(r *rig) {
 		pod := staticPod("a")
 		r.Set(pod, running(pod, true))
 		r.pass(0)
-		require.Equal(t, []string{"a Running "}, told.take())
+		require.Equal(t, []string{"a Running "}, recv.take())
 	})
 }
 

@@ -74,7 +74,7 @@ func TestShutdownDuringACall(t *testing.T) {
 }
 
 // At the end of Run, a Receiver gets its missing statuses, each once, within half of the limit.
-func TestReceiverIsToldTheLast(t *testing.T) {
+func TestReceiverGetsLastStatuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		last func(context.Context) error // the call after the end
 		took time.Duration

@@ -19,17 +19,17 @@ import (
 )
 
 type receiver struct {
-	mu   sync.Mutex
-	err  error
-	hang time.Duration
-	told []string
+	mu       sync.Mutex
+	err      error
+	hang     time.Duration
+	received []string
 }
 
 func (r *receiver) sink() status.Sink {
 	return status.SinkFunc(func(_ context.Context, pod *v1.Pod, s *v1.PodStatus) error {
 		r.mu.Lock()
 		err, hang := r.err, r.hang
-		r.told = append(r.told, fmt.Sprint(pod.Name, " ", s.Phase, " ", s.Message))
+		r.received = append(r.received, fmt.Sprint(pod.Name, " ", s.Phase, " ", s.Message))
 		r.mu.Unlock()
 		time.Sleep(hang)
 		return err
@@ -45,40 +45,40 @@ func (r *receiver) set(err error, hang time.Duration) {
 func (r *receiver) take() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	told := r.told
-	r.told = nil
-	return told
+	received := r.received
+	r.received = nil
+	return received
 }
 
-func beside(file *statustest.Sink, told *receiver) func(*writer.Config) {
+func withFileAndReceiver(file *statustest.Sink, recv *receiver) func(*writer.Config) {
 	return func(cfg *writer.Config) {
-		cfg.Sinks = append(cfg.Sinks, writer.NamedSink{Name: "file", Sink: file}, writer.NamedSink{Name: "told", Sink: told.sink()})
+		cfg.Sinks = append(cfg.Sinks, writer.NamedSink{Name: "file", Sink: file}, writer.NamedSink{Name: "receiver", Sink: recv.sink()})
 	}
 }
 
 // Sinks do not wait for each other, even if one is down or hangs.
 func TestSinksDoNotWaitForEachOther(t *testing.T) {
-	file, told := statustest.NewSink(), &receiver{}
-	bubble(t, beside(file, told), func(r *rig) {
+	file, recv := statustest.NewSink(), &receiver{}
+	bubble(t, withFileAndReceiver(file, recv), func(r *rig) {
 		pod := r.sink.Put(newPod("a"))
 		file.Put(newPod("a"))
 		r.sink.SetDown(errDown)
 		r.Set(pod, withMessage(running(pod, true), "one"))
 		r.pass(0)
 		require.Equal(t, "one", file.Pod("ns", "a").Status.Message)
-		require.Equal(t, []string{"a Running one"}, told.take())
+		require.Equal(t, []string{"a Running one"}, recv.take())
 		x := r.Writer.Explain(pod.UID)
-		require.Equal(t, []string{"status at api", "status at file", "status at told"}, []string{x[0].Part, x[1].Part, x[2].Part})
+		require.Equal(t, []string{"status at api", "status at file", "status at receiver"}, []string{x[0].Part, x[1].Part, x[2].Part})
 		require.ErrorContains(t, x[0].Err, "no route")
 		require.True(t, !x[0].Since.IsZero() && x[1].Since.IsZero() && x[2].Since.IsZero())
 
 		file.SetLatency(9 * time.Second)
-		told.set(nil, time.Hour)
+		recv.set(nil, time.Hour)
 		r.sink.SetDown(nil)
 		r.Set(pod, withMessage(running(pod, false), "two"))
 		r.pass(time.Second)
 		require.Equal(t, "two", r.pod("a").Status.Message)
-		told.set(nil, 0)
+		recv.set(nil, 0)
 		r.pass(time.Hour)
 		require.Equal(t, "two", file.Pod("ns", "a").Status.Message)
 	})
@@ -87,8 +87,8 @@ func TestSinksDoNotWaitForEachOther(t *testing.T) {
 // A terminal phase is delayed for sinks other than Receivers. A Receiver gets it at once, also
 // for static pods, and its Get is never called.
 func TestReceiver(t *testing.T) {
-	file, told := statustest.NewSink(), &receiver{}
-	bubble(t, beside(file, told), func(r *rig) {
+	file, recv := statustest.NewSink(), &receiver{}
+	bubble(t, withFileAndReceiver(file, recv), func(r *rig) {
 		pod := r.sink.Put(staticPod("a"))
 		put(r, r.mayRun, pod.UID, true)
 		r.Set(pod, running(pod, true))
@@ -96,26 +96,26 @@ func TestReceiver(t *testing.T) {
 		r.Set(pod, ended(pod, 1))
 		r.pass(0)
 		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase)
-		require.Equal(t, []string{"a Running ", "a Failed "}, told.take())
+		require.Equal(t, []string{"a Running ", "a Failed "}, recv.take())
 
-		told.set(fmt.Errorf("full: %w", status.ErrNotFound), 0)
+		recv.set(fmt.Errorf("full: %w", status.ErrNotFound), 0)
 		r.Set(pod, withMessage(ended(pod, 1), "again"))
 		r.pass(time.Minute)
-		require.Greater(t, len(told.take()), 6, "repeated, with growing pauses")
-		told.set(nil, 0)
+		require.Greater(t, len(recv.take()), 6, "repeated, with growing pauses")
+		recv.set(nil, 0)
 		r.pass(10 * time.Second)
-		require.Equal(t, []string{"a Failed again"}, told.take())
+		require.Equal(t, []string{"a Failed again"}, recv.take())
 		r.pass(time.Hour)
-		require.Empty(t, told.take())
+		require.Empty(t, recv.take())
 	})
 }
 
 // Config.Pod is called for the newest pod before each call.
 func TestNewestPod(t *testing.T) {
-	var told []string
+	var versions []string
 	configure := func(cfg *writer.Config) {
-		cfg.Sinks = []writer.NamedSink{{Name: "told", Sink: status.SinkFunc(func(_ context.Context, pod *v1.Pod, _ *v1.PodStatus) error {
-			told = append(told, pod.Labels["version"])
+		cfg.Sinks = []writer.NamedSink{{Name: "receiver", Sink: status.SinkFunc(func(_ context.Context, pod *v1.Pod, _ *v1.PodStatus) error {
+			versions = append(versions, pod.Labels["version"])
 			return nil
 		})}}
 	}
@@ -128,19 +128,19 @@ func TestNewestPod(t *testing.T) {
 		put(r, r.pods, pod.UID, newer)
 		r.Set(pod, running(pod, true))
 		r.pass(0)
-		require.Equal(t, []string{"", "2"}, told)
+		require.Equal(t, []string{"", "2"}, versions)
 	})
 }
 
 // If one sink has removed the pod, the others get the last status, and then the pod is forgotten.
-func TestSinksForgetOneByOne(t *testing.T) {
-	file, told := statustest.NewSink(), &receiver{}
-	bubble(t, beside(file, told), func(r *rig) {
+func TestPodIsForgottenAfterAllSinks(t *testing.T) {
+	file, recv := statustest.NewSink(), &receiver{}
+	bubble(t, withFileAndReceiver(file, recv), func(r *rig) {
 		pod := r.sink.Put(newPod("a"))
 		file.Put(newPod("a"))
 		r.Set(pod, running(pod, true))
 		r.pass(0)
-		told.set(errors.New("full"), 0)
+		recv.set(errors.New("full"), 0)
 		pod = r.sink.MarkDeleted("ns", "a")
 		file.MarkDeleted("ns", "a")
 		r.Terminate(pod)
@@ -149,14 +149,14 @@ func TestSinksForgetOneByOne(t *testing.T) {
 		require.Nil(t, file.Pod("ns", "a"))
 		require.NotNil(t, r.Get(pod.UID), "one sink lacks the last status")
 		require.Equal(t, "the sink has removed the pod", r.Writer.Explain(pod.UID)[0].Why)
-		told.take()
-		told.set(nil, 0)
+		recv.take()
+		recv.set(nil, 0)
 		r.pass(10 * time.Second)
-		require.Equal(t, []string{"a Failed "}, told.take())
+		require.Equal(t, []string{"a Failed "}, recv.take())
 		require.Nil(t, r.Get(pod.UID))
 
 		pod = r.sink.Put(newPod("b"))
-		told.set(errors.New("full"), 0)
+		recv.set(errors.New("full"), 0)
 		r.Set(pod, running(pod, true))
 		r.pass(0)
 		pod = r.sink.MarkDeleted("ns", "b")
@@ -165,7 +165,7 @@ func TestSinksForgetOneByOne(t *testing.T) {
 		require.Nil(t, r.pod("b"))
 		r.Observe(pod) // outdated
 		pod = r.sink.Put(newPod("b"))
-		told.set(nil, 0)
+		recv.set(nil, 0)
 		r.Set(pod, ended(pod, 0))
 		r.pass(time.Minute)
 		require.Equal(t, v1.PodSucceeded, r.pod("b").Status.Phase, "the recreated pod is written")
@@ -176,29 +176,29 @@ func TestSinksForgetOneByOne(t *testing.T) {
 }
 
 // A Receiver receives probe results even if the status stays the same.
-func TestReceiverIsToldOfProbes(t *testing.T) {
-	file, told := statustest.NewSink(), &receiver{}
-	bubble(t, beside(file, told), func(r *rig) {
+func TestReceiverGetsProbeResults(t *testing.T) {
+	file, recv := statustest.NewSink(), &receiver{}
+	bubble(t, withFileAndReceiver(file, recv), func(r *rig) {
 		pod := r.sink.Put(newPod("a"))
 		change := probed(pod.UID, "fake://a-app", probe.Liveness, false)
 		r.SetProbed(change)
 		r.Set(pod, running(pod, true))
 		r.pass(0)
 		r.written()
-		require.Len(t, told.take(), 1)
+		require.Len(t, recv.take(), 1)
 		r.SetProbed(change)
 		r.pass(0)
-		require.Len(t, told.take(), 1)
+		require.Len(t, recv.take(), 1)
 		require.Empty(t, r.sink.Calls())
 		r.behind = nil
 		r.pass(time.Hour)
 		r.SetProbed(change)
 		r.pass(0)
-		require.Len(t, told.take(), 1)
+		require.Len(t, recv.take(), 1)
 		require.Equal(t, []time.Duration{1}, r.behind, "the probe result counts as a new change")
 		r.Change(pod.UID, func(s v1.PodStatus) v1.PodStatus { return s })
 		r.pass(time.Minute)
-		require.Empty(t, told.take(), "an unchanged status is not sent")
+		require.Empty(t, recv.take(), "an unchanged status is not sent")
 		r.Prune(func(types.UID) bool { return false })
 		require.Nil(t, r.Writer.Explain(pod.UID))
 	})

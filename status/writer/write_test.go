@@ -53,7 +53,7 @@ func TestIdentityIsChecked(t *testing.T) {
 
 // The delay of a sink counts from the first change that it does not have, including changes
 // during a call.
-func TestBehindSinceTheFirst(t *testing.T) {
+func TestDelayCountsFromFirstChange(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		pod := r.sink.Put(newPod("a"))
 		r.Set(pod, running(pod, false))
@@ -306,7 +306,7 @@ func TestConflict(t *testing.T) {
 // If the results of a sink show that it ignores a value, the value is not written again.
 func TestSinkThatIgnoresAValue(t *testing.T) {
 	bubble(t, func(cfg *writer.Config) {
-		cfg.Sinks = sinks(&odd{cfg.Sinks[0].Sink.(*statustest.Sink), func(pod *v1.Pod) *v1.Pod { pod.Status.Message = ""; return pod }})
+		cfg.Sinks = sinks(&modifyingSink{cfg.Sinks[0].Sink.(*statustest.Sink), func(pod *v1.Pod) *v1.Pod { pod.Status.Message = ""; return pod }})
 	}, func(r *rig) {
 		pod := r.sink.Put(newPod("a"))
 		r.Set(pod, running(pod, true))

@@ -10,7 +10,7 @@ import (
 )
 
 // KEP-5419: pod-level resources in the status.
-func TestResourcesOfTheWhole(t *testing.T) {
+func TestPodLevelResources(t *testing.T) {
 	value := func(v int64) *int64 { return &v }
 	own := func(cpu, memory, maxCPU, maxMemory string) *v1.ResourceRequirements {
 		return &v1.ResourceRequirements{Requests: list(cpu, memory), Limits: list(maxCPU, maxMemory)}
@@ -65,7 +65,7 @@ func TestResourcesOfTheWhole(t *testing.T) {
 
 // If an Override removes the container statuses, as for a rejected pod, the allocated resources
 // apply.
-func TestResourcesOfTheWholeWithoutStatuses(t *testing.T) {
+func TestPodLevelResourcesWithoutStatuses(t *testing.T) {
 	pod := podOf(v1.RestartPolicyAlways, "i:i", "a")
 	pod.Spec.Containers[0].Resources.Requests = list("100m", "")
 	s := compute(t, Input{Pod: pod, Observed: observe(running("a")), Override: func(s *v1.PodStatus) { *s = Reject(pod, "OutOfcpu", "no cpu left") }})
