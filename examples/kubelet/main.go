@@ -71,7 +71,7 @@ func signalContext() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals, done := make(chan os.Signal, 2), make(chan struct{})
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	go obey(signals, done, cancel, os.Exit)
+	go stopOnSignals(signals, done, cancel, os.Exit)
 	return ctx, sync.OnceFunc(func() {
 		signal.Stop(signals)
 		close(done)
@@ -79,9 +79,9 @@ func signalContext() (context.Context, context.CancelFunc) {
 	})
 }
 
-// obey calls stop at the first signal and exit with 1 at the second one. It returns when done is
+// stopOnSignals calls stop at the first signal and exit with 1 at the second one. It returns when done is
 // closed.
-func obey(signals <-chan os.Signal, done <-chan struct{}, stop func(), exit func(int)) {
+func stopOnSignals(signals <-chan os.Signal, done <-chan struct{}, stop func(), exit func(int)) {
 	for _, act := range []func(){stop, func() { exit(1) }} {
 		select {
 		case <-signals:

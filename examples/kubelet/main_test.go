@@ -75,7 +75,7 @@ func TestTakenPort(t *testing.T) {
 func TestSignals(t *testing.T) {
 	signals, done := make(chan os.Signal), make(chan struct{})
 	told := make(chan string, 2)
-	go obey(signals, done, func() { told <- "stop" }, func(code int) { told <- fmt.Sprint("exit ", code) })
+	go stopOnSignals(signals, done, func() { told <- "stop" }, func(code int) { told <- fmt.Sprint("exit ", code) })
 	signals <- syscall.SIGTERM
 	require.Equal(t, "stop", <-told)
 	signals <- syscall.SIGINT
@@ -84,7 +84,7 @@ func TestSignals(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		obey(signals, done, t.FailNow, func(int) { t.Fail() })
+		stopOnSignals(signals, done, t.FailNow, func(int) { t.Fail() })
 	}()
 	close(done)
 	<-ended

@@ -22,27 +22,27 @@ import (
 func (n *node) newAdmitter() syncloop.Admitter {
 	in, cfg := n.in, n.in.cfg
 	return syncloop.AdmitAll(
-		among(eviction.Admitter(n.evictor.Pressure), func(pod *v1.Pod) bool {
+		onlyFor(eviction.Admitter(n.evictor.Pressure), func(pod *v1.Pod) bool {
 			// The evictor decides about pods that were admitted before a restart.
 			return !n.allocation.Granted(pod.UID)
 		}),
-		refusing("SysctlForbidden", func(pod *v1.Pod) []error {
+		rejectIfAny("SysctlForbidden", func(pod *v1.Pod) []error {
 			return request.ForbiddenSysctls(pod, kernelVersion(), cfg.Kubelet.AllowedUnsafeSysctls...)
 		}),
 		admission.System(runtime.GOOS),
 		syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error { return lacking(pod, n.health.Health().Features) }),
-		refusing("UnsupportedPodSpec", cfg.notSupported),
-		among(n.fit, func(pod *v1.Pod) bool { return !podfacts.IsCritical(pod) }),
+		rejectIfAny("UnsupportedPodSpec", cfg.notSupported),
+		onlyFor(n.fit, func(pod *v1.Pod) bool { return !podfacts.IsCritical(pod) }),
 		syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error { return in.cluster.rightNode(pod, in.machine.node) }),
 		syncloop.FreeHostPorts(&n.lifecycle.desired),
 		admission.Tolerating(in.thisNode),
 		admission.AppArmor(cfg.AppArmor),
 		syncloop.AdmitterFunc(n.shutdown.admit),
-		among(n.fit, podfacts.IsCritical),
+		onlyFor(n.fit, podfacts.IsCritical),
 	)
 }
 
-func refusing(reason string, check func(*v1.Pod) []error) syncloop.Admitter {
+func rejectIfAny(reason string, check func(*v1.Pod) []error) syncloop.Admitter {
 	return syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
 		if errs := check(pod); len(errs) > 0 {
 			return syncloop.Reject(reason, "%v", errors.Join(errs...))
@@ -51,8 +51,8 @@ func refusing(reason string, check func(*v1.Pod) []error) syncloop.Admitter {
 	})
 }
 
-// among applies next to the pods that which selects, and admits all others.
-func among(next syncloop.Admitter, which func(*v1.Pod) bool) syncloop.Admitter {
+// onlyFor applies next to the pods that which selects, and admits all others.
+func onlyFor(next syncloop.Admitter, which func(*v1.Pod) bool) syncloop.Admitter {
 	return syncloop.AdmitterFunc(func(pod *v1.Pod, active []*v1.Pod) error {
 		if !which(pod) {
 			return nil

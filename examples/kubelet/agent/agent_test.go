@@ -149,7 +149,7 @@ func setupFails(w *world, change func(*Config)) {
 	w.api.SetFault(func(apitest.Call) apitest.Fault { return apitest.Fault{Delay: time.Hour} })
 	begun := time.Now()
 	require.EqualError(w.t, a.Run(w.t.Context()), err.Error())
-	require.LessOrEqual(w.t, time.Since(begun), farewell)
+	require.LessOrEqual(w.t, time.Since(begun), setupEventTimeout)
 }
 
 // An Agent can be run again. It takes over the container that its previous run left.

@@ -66,7 +66,7 @@ func amend(m *allocation.Manager, pod *v1.Pod, s v1.PodStatus) v1.PodStatus {
 	case !m.Decided(): // the status of the previous agent stays
 	case !waits:
 		s = status.WithoutResizePending(s)
-	case !saysSo(s, w):
+	case !reportsWaiting(s, w):
 		s = status.WithResizePending(s, w.Generation, status.Reason{Reason: w.Reason, Message: w.Message}, now)
 	}
 	if m.Begun(pod) {
@@ -75,8 +75,8 @@ func amend(m *allocation.Manager, pod *v1.Pod, s v1.PodStatus) v1.PodStatus {
 	return s
 }
 
-// saysSo reports whether a status already shows that a resize waits.
-func saysSo(s v1.PodStatus, w allocation.Waiting) bool {
+// reportsWaiting reports whether a status already shows that a resize waits.
+func reportsWaiting(s v1.PodStatus, w allocation.Waiting) bool {
 	c := podfacts.Condition(s.Conditions, v1.PodResizePending)
 	return c != nil && c.Reason == w.Reason && c.Message == w.Message && c.ObservedGeneration == w.Generation
 }

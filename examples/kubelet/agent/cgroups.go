@@ -107,10 +107,10 @@ func (c *podCgroups) keep(ctx context.Context, ready func() bool, active func() 
 	return nil
 }
 
-// askDriver reads the cgroup driver from the runtime, which overrides the configured one. It
+// detectDriver reads the cgroup driver from the runtime, which overrides the configured one. It
 // applies to containers in pods without cgroups, too. If the runtime does not report a driver, the
 // configured one is used.
-func (a *Agent) askDriver(ctx context.Context, conn *Connection) error {
+func (a *Agent) detectDriver(ctx context.Context, conn *Connection) error {
 	if a.cfg.Cgroups == nil {
 		return nil
 	}

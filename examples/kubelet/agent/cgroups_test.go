@@ -169,7 +169,7 @@ func TestNoCgroups(t *testing.T) {
 	a, err := New(configOf(t.TempDir(), noRuntime))
 	require.NoError(t, err)
 	conn := &Connection{}
-	require.NoError(t, a.askDriver(t.Context(), conn))
+	require.NoError(t, a.detectDriver(t.Context(), conn))
 	require.Empty(t, conn.driver)
 	cfg := a.cfg
 	open := func() (*podCgroups, error) {

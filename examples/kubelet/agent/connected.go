@@ -39,8 +39,8 @@ func from[T any](c *connected, read func(*node) T) func() T {
 	}
 }
 
-// refusing returns the parts, or a 503 error for a request that needs them.
-func (c *connected) refusing() (*node, error) {
+// nodeOrRefusal returns the parts, or a 503 error for a request that needs them.
+func (c *connected) nodeOrRefusal() (*node, error) {
 	n, err := c.get()
 	if n == nil {
 		return nil, &kubeletapi.Refusal{Code: http.StatusServiceUnavailable, Message: fmt.Sprintf("no connection to the container runtime: %v", err)}
@@ -52,7 +52,7 @@ func (c *connected) refusing() (*node, error) {
 // 503.
 func (c *connected) handler(of func(*node) http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n, err := c.refusing()
+		n, err := c.nodeOrRefusal()
 		if err != nil {
 			w.Header().Set("Retry-After", "1")
 			kubeletapi.Refuse(w, err)

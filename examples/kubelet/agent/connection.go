@@ -75,7 +75,7 @@ func (a *Agent) connect(ctx context.Context, s *sources) (*Connection, error) {
 	for pause := connectPauseMin; ; pause = min(2*pause, connectPauseMax) {
 		conn, err := a.cfg.Connect(ctx)
 		if err == nil {
-			if err = a.askDriver(ctx, conn); err != nil {
+			if err = a.detectDriver(ctx, conn); err != nil {
 				err = errors.Join(err, conn.Close())
 			}
 		}

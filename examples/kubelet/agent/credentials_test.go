@@ -45,10 +45,10 @@ providers:
 	require.NoError(t, cfg.complete())
 	cfg.Flags.CredentialProviderConfig, cfg.Flags.CredentialProviderBinDir = providers, dir
 
-	_, err := newCredentials(&cfg, references{lookup: nothing{}}, recorder{})
+	_, err := newCredentials(&cfg, references{lookup: noObjects{}}, recorder{})
 	require.ErrorContains(t, err, `PluginsConfig.ServiceAccounts is required by the tokenAttributes of provider "p"`)
 
-	source, err := newCredentials(&cfg, references{lookup: nothing{}, accounts: accounts{}}, recorder{})
+	source, err := newCredentials(&cfg, references{lookup: noObjects{}, accounts: accounts{}}, recorder{})
 	require.NoError(t, err)
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "u"}, Spec: v1.PodSpec{ServiceAccountName: "robot"}}
 	found, err := source.Credentials(t.Context(), pod, "a.x.io/x")

@@ -70,7 +70,7 @@ func nodeIPs() []string {
 // addresses caches the node's addresses. A lookup lists all interfaces of the host and of all
 // pods, and each pod status needs the addresses.
 type addresses struct {
-	look func() []string
+	list func() []string
 
 	mu   sync.Mutex
 	last []string
@@ -83,7 +83,7 @@ func (a *addresses) get() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.last) == 0 || time.Since(a.at) >= fresh {
-		a.last, a.at = a.look(), time.Now()
+		a.last, a.at = a.list(), time.Now()
 	}
 	return slices.Clone(a.last)
 }

@@ -24,22 +24,22 @@ type liveNode struct {
 	wake run.Signal
 
 	mu      sync.Mutex
-	answers map[types.UID]*liveAnswer
+	results map[types.UID]*liveResult
 }
 
-// liveAnswer is the result of a read for one pod. at is zero before the read.
-type liveAnswer struct {
+// liveResult is the result of a read for one pod. at is zero before the read.
+type liveResult struct {
 	at   time.Time
 	node *v1.Node
 	err  error
 }
 
-// liveTimeout bounds one read. liveKept is the time after which an unused result is dropped, such
+// liveTimeout bounds one read. liveExpiry is the time after which an unused result is dropped, such
 // as the result for a deleted pod.
-const liveTimeout, liveKept = 10 * time.Second, time.Minute
+const liveTimeout, liveExpiry = 10 * time.Second, time.Minute
 
 func newLiveNode(get func(ctx context.Context) (*v1.Node, error)) *liveNode {
-	return &liveNode{get: get, wake: run.NewSignal(), answers: map[types.UID]*liveAnswer{}}
+	return &liveNode{get: get, wake: run.NewSignal(), results: map[types.UID]*liveResult{}}
 }
 
 func (l *liveNode) run(ctx context.Context) error {
@@ -54,14 +54,14 @@ func (l *liveNode) run(ctx context.Context) error {
 }
 
 func (l *liveNode) read(ctx context.Context) {
-	var waiting []*liveAnswer
+	var waiting []*liveResult
 	l.mu.Lock()
-	for uid, a := range l.answers {
+	for uid, a := range l.results {
 		switch {
 		case a.at.IsZero():
 			waiting = append(waiting, a)
-		case time.Since(a.at) > liveKept:
-			delete(l.answers, uid)
+		case time.Since(a.at) > liveExpiry:
+			delete(l.results, uid)
 		}
 	}
 	l.mu.Unlock()
@@ -80,16 +80,16 @@ func (l *liveNode) read(ctx context.Context) {
 func (l *liveNode) take(uid types.UID) (*v1.Node, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := l.answers[uid]
+	a := l.results[uid]
 	switch {
 	case a == nil:
-		l.answers[uid] = &liveAnswer{}
+		l.results[uid] = &liveResult{}
 		l.wake.Wake()
 		return nil, nil
 	case a.at.IsZero():
 		return nil, nil
 	}
-	delete(l.answers, uid)
+	delete(l.results, uid)
 	return a.node, a.err
 }
 

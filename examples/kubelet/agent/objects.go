@@ -81,7 +81,7 @@ func newReferences(cfg *Config, changes *objectChanges, c *cluster) (r reference
 	case c != nil:
 		return references{lookup: c.objects, accounts: c.objects.Accounts()}, nil
 	case cfg.Flags.ObjectsDir == "":
-		return references{lookup: nothing{}}, nil
+		return references{lookup: noObjects{}}, nil
 	}
 	r.folder, err = objects.NewDir(objects.DirConfig{Path: cfg.Flags.ObjectsDir, OnChange: changes.add, Logger: cfg.Logger})
 	r.lookup = r.folder
@@ -141,23 +141,25 @@ func isOneOf(o volume.Object, several []volume.Object) bool {
 // objects.
 var errNoObjects = errors.New("standalone kubelet without --objects-dir: no source of objects")
 
-// nothing is the lookup without an API server and without a folder.
-type nothing struct{}
+// noObjects is the lookup without an API server and without a folder.
+type noObjects struct{}
 
-func (nothing) ConfigMap(context.Context, string, string) (*v1.ConfigMap, error) {
+func (noObjects) ConfigMap(context.Context, string, string) (*v1.ConfigMap, error) {
 	return nil, errNoObjects
 }
 
-func (nothing) Secret(context.Context, string, string) (*v1.Secret, error) { return nil, errNoObjects }
+func (noObjects) Secret(context.Context, string, string) (*v1.Secret, error) {
+	return nil, errNoObjects
+}
 
-func (nothing) Token(context.Context, objects.TokenRequest) (objects.Token, error) {
+func (noObjects) Token(context.Context, objects.TokenRequest) (objects.Token, error) {
 	return objects.Token{}, errNoObjects
 }
 
-func (nothing) CSIDriver(string) (*storagev1.CSIDriver, error) { return nil, errNoObjects }
+func (noObjects) CSIDriver(string) (*storagev1.CSIDriver, error) { return nil, errNoObjects }
 
-func (nothing) TrustBundle(context.Context, string) (string, error) { return "", errNoObjects }
+func (noObjects) TrustBundle(context.Context, string) (string, error) { return "", errNoObjects }
 
-func (nothing) TrustBundlesOf(context.Context, string, *metav1.LabelSelector) ([]string, error) {
+func (noObjects) TrustBundlesOf(context.Context, string, *metav1.LabelSelector) ([]string, error) {
 	return nil, errNoObjects
 }

@@ -24,12 +24,12 @@ func (a *Agent) Pods() (pods []v1.Pod, notes []string, err error) {
 	if in == nil {
 		return nil, nil, fmt.Errorf("pods not available: the agent is %w", err)
 	}
-	known, silent, err := in.sources.delivered()
+	known, silent, err := in.sources.podsRead()
 	if err != nil {
 		return nil, nil, fmt.Errorf("pods not available: %w", err)
 	}
 	if len(silent) > 0 {
-		notes = append(notes, unread(silent)+": their pods are missing")
+		notes = append(notes, unreadText(silent)+": their pods are missing")
 	}
 	computed := func(types.UID) *v1.PodStatus { return nil }
 	if n != nil {

@@ -133,7 +133,7 @@ func TestAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now []string
 		looks := 0
-		a := addresses{look: func() []string { looks++; return now }}
+		a := addresses{list: func() []string { looks++; return now }}
 		require.Empty(t, a.get())
 		now = []string{"192.0.2.1"}
 		require.Equal(t, now, a.get())

@@ -12,8 +12,8 @@ import (
 	kubelet "github.com/podwright/podwright/examples/kubelet/node"
 )
 
-// farewell bounds the attempt to write the event of a failed start.
-const farewell = 5 * time.Second
+// setupEventTimeout bounds the attempt to write the event of a failed start.
+const setupEventTimeout = 5 * time.Second
 
 // setupFailed writes an event about the Node, and returns why. It uses a client of its own, because
 // the failure may have come before the others were built. It only logs its own failures.
@@ -21,7 +21,7 @@ func (a *Agent) setupFailed(ctx context.Context, why error) error {
 	if a.cfg.Flags.Kubeconfig == "" || ctx.Err() != nil {
 		return why
 	}
-	ctx, cancel := context.WithTimeout(ctx, farewell)
+	ctx, cancel := context.WithTimeout(ctx, setupEventTimeout)
 	defer cancel()
 	name := a.cfg.Flags.NodeName
 	client, err := apiserver.New(apiserver.Config{

@@ -108,9 +108,9 @@ func (s *sources) run(ctx context.Context) error {
 	return failed
 }
 
-// delivered returns the pods that the sources name, including pods that the loop has not handled,
+// podsRead returns the pods that the sources name, including pods that the loop has not handled,
 // and the names of the sources that were not read yet. It returns an error if no source was read.
-func (s *sources) delivered() (pods map[types.UID]*v1.Pod, silent []string, err error) {
+func (s *sources) podsRead() (pods map[types.UID]*v1.Pod, silent []string, err error) {
 	pods = map[types.UID]*v1.Pod{}
 	all := slices.Sorted(maps.Keys(s.events()))
 	for _, name := range all {
@@ -123,12 +123,12 @@ func (s *sources) delivered() (pods map[types.UID]*v1.Pod, silent []string, err 
 		}
 	}
 	if len(all) > 0 && len(silent) == len(all) {
-		return nil, nil, errors.New(unread(silent))
+		return nil, nil, errors.New(unreadText(silent))
 	}
 	return pods, silent, nil
 }
 
-func unread(silent []string) string {
+func unreadText(silent []string) string {
 	quoted := make([]string, len(silent))
 	for i, name := range silent {
 		quoted[i] = strconv.Quote(name)

@@ -57,7 +57,7 @@ func newSummary(in *inputs, conn *Connection, podCgroups *podCgroups, volumes vo
 	if cfg.Collector, err = stats.NewCollector(collected); err != nil {
 		return nil, err
 	}
-	cfg.Meter = usage.New(usage.Config{Ask: volumes.ask, Metrics: in.cfg.Metrics.Volumes.Measured()})
+	cfg.Meter = usage.New(usage.Config{Ask: volumes.csiUsage, Metrics: in.cfg.Metrics.Volumes.Measured()})
 	return summary.New(cfg)
 }
 

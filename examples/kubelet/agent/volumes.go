@@ -37,7 +37,7 @@ type volumes struct {
 	manager  *manager.Manager
 	subPaths *subpath.SubPaths
 	drivers  *csi.Registry
-	ask      func(ctx context.Context, dir string) (usage.Usage, bool, error) // usage.Config.Ask
+	csiUsage func(ctx context.Context, dir string) (usage.Usage, bool, error) // usage.Config.Ask
 }
 
 func (v volumes) run(ctx context.Context) error { return run.All(ctx, v.manager.Run, v.drivers.Run) }
@@ -56,7 +56,7 @@ func newVolumes(in *inputs) (v volumes, err error) {
 	if err != nil {
 		return v, err
 	}
-	v.ask = csiPlugin.Usage
+	v.csiUsage = csiPlugin.Usage
 	plugins, err := volumePlugins(in, layout, kernel)
 	if err != nil {
 		return v, err

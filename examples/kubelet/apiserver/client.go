@@ -155,9 +155,9 @@ func (c *connection) read() (*generation, error) {
 	return g, nil
 }
 
-// linger is the time for calls of an old generation to finish. It is short, so that watches are
+// closeDelay is the time for calls of an old generation to finish. It is short, so that watches are
 // interrupted for less than a second.
-const linger = 300 * time.Millisecond
+const closeDelay = 300 * time.Millisecond
 
 // Run reloads the kubeconfig when it changes, until ctx is done. It then closes all connections and
 // returns nil. It returns an error that wraps ErrExpired when the client certificate expires
@@ -183,9 +183,9 @@ func (c *Client) Run(ctx context.Context) error {
 				return fmt.Errorf("apiserver: kubeconfig %s: %w: at %s", c.cfg.Kubeconfig, ErrExpired, expires.Format(time.RFC3339))
 			}
 		}
-		if old := f.look(c.connection); old != nil {
+		if old := f.poll(c.connection); old != nil {
 			retiring.Go("connections", func() {
-				run.Sleep(ctx, linger)
+				run.Sleep(ctx, closeDelay)
 				old.close()
 			})
 		}
@@ -199,9 +199,9 @@ type follower struct {
 	failure string
 }
 
-// look reloads a kubeconfig that may have changed, and returns the replaced generation, if any. It
+// poll reloads a kubeconfig that may have changed, and returns the replaced generation, if any. It
 // reads an unusable kubeconfig at each call, because the stamps may lack a missing file.
-func (f *follower) look(c *connection) (old *generation) {
+func (f *follower) poll(c *connection) (old *generation) {
 	now := stamps(c.current.Load().kubeconfig.files)
 	if now == f.seen && f.failure == "" {
 		return nil

@@ -78,8 +78,8 @@ const (
 	firstPause = 100 * time.Millisecond
 	// jitter is the largest random extension of a pause, relative to the pause.
 	jitter = 0.5
-	// wasWell is the duration of an attempt after which the pauses start anew.
-	wasWell = 2 * time.Minute
+	// stableAfter is the duration of an attempt after which the pauses start anew.
+	stableAfter = 2 * time.Minute
 )
 
 // Run lists and watches until ctx is done, and returns nil. It may be called again after it has
@@ -108,7 +108,7 @@ func (f *Feed[T, L]) Run(ctx context.Context) error {
 		// The reflector's own loop would pass errors to process-wide handlers. list and watch
 		// record the relevant errors.
 		_ = r.ListAndWatchWithContext(ctx)
-		if time.Since(began) > wasWell {
+		if time.Since(began) > stableAfter {
 			pause = firstPause
 		}
 		run.Sleep(ctx, wait.Jitter(pause, jitter))
@@ -131,7 +131,7 @@ func (f *Feed[T, L]) source() listWatch {
 func (f *Feed[T, L]) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	o.FieldSelector = f.cfg.FieldSelector
 	l, err := f.cfg.Resource.List(ctx, o)
-	f.answered(ctx, err)
+	f.record(ctx, err)
 	if err != nil {
 		return nil, err
 	}
@@ -141,11 +141,11 @@ func (f *Feed[T, L]) list(ctx context.Context, o metav1.ListOptions) (runtime.Ob
 func (f *Feed[T, L]) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	o.FieldSelector = f.cfg.FieldSelector
 	w, err := f.cfg.Resource.Watch(ctx, o)
-	f.answered(ctx, err)
+	f.record(ctx, err)
 	return w, err
 }
 
-func (f *Feed[T, L]) answered(ctx context.Context, err error) {
+func (f *Feed[T, L]) record(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}

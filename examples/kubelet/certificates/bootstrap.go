@@ -68,7 +68,7 @@ func Bootstrap(ctx context.Context, cfg BootstrapConfig) error {
 		return err
 	}
 	if !cfg.hasCertificate() {
-		if err := cfg.ask(ctx); err != nil {
+		if err := cfg.requestCertificate(ctx); err != nil {
 			return fmt.Errorf("bootstrap: %w", err)
 		}
 	}
@@ -101,7 +101,7 @@ func (cfg *BootstrapConfig) hasCertificate() bool {
 	return err == nil && !expired(c, time.Now()) && lacks(c.Leaf, ClientRequest(cfg.NodeName)) == ""
 }
 
-func (cfg *BootstrapConfig) ask(ctx context.Context) error {
+func (cfg *BootstrapConfig) requestCertificate(ctx context.Context) error {
 	client, err := apiserver.New(cfg.client(cfg.From))
 	if err != nil {
 		return err
@@ -110,16 +110,16 @@ func (cfg *BootstrapConfig) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not approved within %s", patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, approvalTimeout, fmt.Errorf("not approved within %s", approvalTimeout))
 	defer cancel()
 	return run.All(ctx, client.Run, func(ctx context.Context) error {
-		return cfg.repeat(ctx, asker{client.SigningRequests(), certv1.KubeAPIServerClientKubeletSignerName, cfg.Logger}, key)
+		return cfg.repeat(ctx, requester{client.SigningRequests(), certv1.KubeAPIServerClientKubeletSignerName, cfg.Logger}, key)
 	})
 }
 
-func (cfg *BootstrapConfig) repeat(ctx context.Context, a asker, key crypto.Signer) error {
+func (cfg *BootstrapConfig) repeat(ctx context.Context, a requester, key crypto.Signer) error {
 	for failures := 0; ; failures++ {
-		certPEM, err := a.ask(ctx, key, ClientRequest(cfg.NodeName))
+		certPEM, err := a.obtain(ctx, key, ClientRequest(cfg.NodeName))
 		switch {
 		case err == nil:
 			return cfg.store(certPEM, key)

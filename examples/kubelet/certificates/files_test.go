@@ -23,9 +23,9 @@ func TestServingFilesAreFollowed(t *testing.T) {
 		put := func(name string) {
 			cert, key := ca.pair(ClientRequest(name), time.Hour)
 			write(t, at(dir, "tls.crt"), cert)
-			time.Sleep(3 * look)
+			time.Sleep(3 * pollPeriod)
 			write(t, at(dir, "tls.key"), key)
-			time.Sleep(2 * look)
+			time.Sleep(2 * pollPeriod)
 		}
 		cert, key := ca.pair(ClientRequest("a"), time.Hour)
 		write(t, at(dir, "tls.crt"), cert)
@@ -36,14 +36,14 @@ func TestServingFilesAreFollowed(t *testing.T) {
 		name := func() string { return f.Current().Leaf.Subject.CommonName }
 		require.Equal(t, "system:node:a", name())
 		stop := apitest.Run(t, f.Run)
-		time.Sleep(look / 2) // the files change between two looks
+		time.Sleep(pollPeriod / 2) // the files change between two looks
 		put("b")
 		require.Equal(t, "system:node:b", name())
 		for _, spoil := range []func(){
 			func() { write(t, at(dir, "tls.crt"), []byte("no certificate")) }, func() { require.NoError(t, os.Remove(at(dir, "tls.crt"))) },
 		} {
 			spoil()
-			time.Sleep(10 * look)
+			time.Sleep(10 * pollPeriod)
 			require.Equal(t, "system:node:b", name())
 		}
 		put("c")
@@ -75,11 +75,11 @@ func TestAuthoritiesAreFollowed(t *testing.T) {
 		require.NoError(t, verify(a))
 		require.Error(t, verify(b))
 		before := f.Current()
-		time.Sleep(10 * look)
+		time.Sleep(10 * pollPeriod)
 		require.Same(t, before, f.Current(), "what does not change stays")
 		require.NoError(t, os.Symlink("2", at(dir, "new")))
 		require.NoError(t, os.Rename(at(dir, "new"), at(dir, "ca.crt")))
-		time.Sleep(2 * look)
+		time.Sleep(2 * pollPeriod)
 		require.NoError(t, verify(a))
 		require.NoError(t, verify(b))
 	})

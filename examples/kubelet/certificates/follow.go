@@ -19,7 +19,7 @@ var ErrAlreadyRun = errors.New("certificates: Run was called before")
 
 const (
 	// look is the period of checks for changed files.
-	look = time.Second
+	pollPeriod = time.Second
 	// largest is the maximum size of a file in bytes.
 	largest = 1 << 20
 )
@@ -55,7 +55,7 @@ func (f *Files[T]) Run(ctx context.Context) error {
 	if f.ran.Swap(true) {
 		return ErrAlreadyRun
 	}
-	tick := time.NewTicker(look)
+	tick := time.NewTicker(pollPeriod)
 	defer tick.Stop()
 	for {
 		select {
@@ -80,7 +80,7 @@ func (f *Files[T]) Run(ctx context.Context) error {
 // load reads the files that have changed since the last successful parse. It repeats a failed
 // parse each time, because the two files of a pair change one after the other.
 func (f *Files[T]) load() error {
-	reader := fs.Reader{MaxSize: largest, Youngest: 2 * look}
+	reader := fs.Reader{MaxSize: largest, Youngest: 2 * pollPeriod}
 	contents, stamps := make([][]byte, len(f.paths)), make([]fs.Stamp, len(f.paths))
 	changed := f.Current() == nil
 	for i, path := range f.paths {

@@ -46,30 +46,30 @@ type RotatorConfig struct {
 // Rotator requests certificates from the API server and renews them in time. Use NewRotator. It is
 // safe for concurrent use.
 type Rotator struct {
-	cfg     RotatorConfig
-	asker   asker
-	current atomic.Pointer[tls.Certificate]
-	wake    chan struct{}
-	ran     atomic.Bool
+	cfg       RotatorConfig
+	requester requester
+	current   atomic.Pointer[tls.Certificate]
+	wake      chan struct{}
+	ran       atomic.Bool
 
 	mu sync.Mutex
-	// asked is the template of the newest request. cancel ends the wait for it.
-	asked  *x509.CertificateRequest
-	cancel context.CancelCauseFunc
-	err    error
+	// requested is the template of the newest request. cancel ends the wait for it.
+	requested *x509.CertificateRequest
+	cancel    context.CancelCauseFunc
+	err       error
 }
 
 // errChanged ends the wait for a certificate whose template has changed.
 var errChanged = errors.New("the node's addresses or names have changed")
 
 const (
-	// patience bounds the wait for the outcome of a request.
-	patience = time.Hour
+	// approvalTimeout bounds the wait for the outcome of a request.
+	approvalTimeout = time.Hour
 	// Pauses between requests grow up to pauseMax after failures and up to pauseRefused after
 	// refusals.
 	pauseMin, pauseMax, pauseRefused = 2 * time.Second, time.Minute, 10 * time.Minute
-	// never is later than the end of any certificate.
-	never = 100 * 365 * 24 * time.Hour
+	// farFuture is later than the end of any certificate.
+	farFuture = 100 * 365 * 24 * time.Hour
 )
 
 // NewRotator checks the configuration and reads the store. An unusable file in the store is logged
@@ -87,7 +87,7 @@ func NewRotator(cfg RotatorConfig) (*Rotator, error) {
 	if err := f.Err(); err != nil {
 		return nil, err
 	}
-	r := &Rotator{cfg: cfg, wake: make(chan struct{}, 1), asker: asker{cfg.Client.SigningRequests(), cfg.Signer, cfg.Logger}}
+	r := &Rotator{cfg: cfg, wake: make(chan struct{}, 1), requester: requester{cfg.Client.SigningRequests(), cfg.Signer, cfg.Logger}}
 	stored, err := cfg.Store.Current()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		cfg.Logger.Warn("stored certificate not usable; requesting a new one", "err", err)
@@ -116,7 +116,7 @@ func (r *Rotator) Err() error {
 func (r *Rotator) Wake() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if reflect.DeepEqual(r.asked, r.cfg.Template()) {
+	if reflect.DeepEqual(r.requested, r.cfg.Template()) {
 		return
 	}
 	if r.cancel != nil {
@@ -135,7 +135,7 @@ func (r *Rotator) Run(ctx context.Context) error {
 	}
 	share := rand.Float64()
 	for failures := 0; ; {
-		why, at := r.due(share)
+		why, at := r.nextRequest(share)
 		if pause := time.Until(at); pause > 0 {
 			if !r.sleep(ctx, pause) {
 				return nil
@@ -163,11 +163,11 @@ func (r *Rotator) Run(ctx context.Context) error {
 	}
 }
 
-func (r *Rotator) due(share float64) (why string, at time.Time) {
+func (r *Rotator) nextRequest(share float64) (why string, at time.Time) {
 	template, c, now := r.cfg.Template(), r.Current(), time.Now()
 	switch {
 	case template == nil:
-		return "", now.Add(never)
+		return "", now.Add(farFuture)
 	case c == nil:
 		return "there is no valid certificate", now
 	}
@@ -199,7 +199,7 @@ func pauseAfter(failures int, err error) time.Duration {
 }
 
 func (r *Rotator) renew(ctx context.Context) error {
-	ctx, stop := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not approved within %s", patience))
+	ctx, stop := context.WithTimeoutCause(ctx, approvalTimeout, fmt.Errorf("not approved within %s", approvalTimeout))
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -208,13 +208,13 @@ func (r *Rotator) renew(ctx context.Context) error {
 		return errChanged
 	}
 	r.mu.Lock()
-	r.asked, r.cancel = template, cancel
+	r.requested, r.cancel = template, cancel
 	r.mu.Unlock()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), cryptorand.Reader)
 	if err != nil {
 		return err
 	}
-	certPEM, err := r.asker.ask(ctx, key, template)
+	certPEM, err := r.requester.obtain(ctx, key, template)
 	if errors.Is(context.Cause(ctx), errChanged) {
 		return errChanged
 	}

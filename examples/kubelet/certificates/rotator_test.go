@@ -276,14 +276,14 @@ func TestServerTrouble(t *testing.T) {
 func TestRequestIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		a := asker{requests: c.Client(t).SigningRequests(), signer: certv1.KubeletServingSignerName, log: discard()}
+		a := requester{requests: c.Client(t).SigningRequests(), signer: certv1.KubeletServingSignerName, log: discard()}
 		key, template := newKey(t), ServingRequest("worker", addressesOf("10.0.0.1"))
-		own, err := a.request(key, template)
+		own, err := a.newRequest(key, template)
 		require.NoError(t, err)
 		c.Put(own)
 		done := make(chan error, 1)
 		ask := func() {
-			go func() { _, err := a.ask(t.Context(), key, template); done <- err }()
+			go func() { _, err := a.obtain(t.Context(), key, template); done <- err }()
 			synctest.Wait()
 		}
 		ask()
@@ -294,7 +294,7 @@ func TestRequestIsThere(t *testing.T) {
 			func(r *certv1.CertificateSigningRequest) { r.Spec.SignerName = "other" },
 			func(r *certv1.CertificateSigningRequest) { r.Spec.Request = []byte("none") },
 			func(r *certv1.CertificateSigningRequest) {
-				other, err := a.request(newKey(t), template)
+				other, err := a.newRequest(newKey(t), template)
 				require.NoError(t, err)
 				r.Spec.Request = other.Spec.Request
 			},

@@ -31,10 +31,10 @@ var (
 	optionalV2 = []string{"cpuset", "hugetlb"}
 )
 
-// killings is the maximum number of attempts to kill the processes of a cgroup. killPause is the
+// maxKills is the maximum number of attempts to kill the processes of a cgroup. killPause is the
 // pause after each attempt.
 const (
-	killings  = 5
+	maxKills  = 5
 	killPause = 100 * time.Millisecond
 )
 
@@ -45,8 +45,8 @@ type Host struct {
 	needed  []string
 	huge    []string
 	reader  *stats.Reader
-	// turns serializes the changes of each cgroup.
-	turns turns
+	// locks serializes the changes of each cgroup.
+	locks pathLocks
 }
 
 var _ Kernel = (*Host)(nil)
@@ -211,7 +211,7 @@ func (h *Host) Children(n cgroups.Name) ([]cgroups.Name, error) {
 // Set implements Kernel. Changes of one cgroup are serialized, because the library reads back each
 // value and takes a concurrent write for a refusal of the kernel.
 func (h *Host) Set(_ context.Context, n cgroups.Name, v cgroups.Values) error {
-	defer h.turns.take(h.driver.Path(n))()
+	defer h.locks.lock(h.driver.Path(n))()
 	r := h.resources(v)
 	m, err := h.manager(n, r)
 	if err != nil {
@@ -263,7 +263,7 @@ func (h *Host) resources(v cgroups.Values) *oci.Resources {
 
 // Remove implements Kernel.
 func (h *Host) Remove(ctx context.Context, n cgroups.Name) error {
-	defer h.turns.take(h.driver.Path(n))()
+	defer h.locks.lock(h.driver.Path(n))()
 	if !slices.ContainsFunc(h.folders(n), exists) {
 		return nil
 	}
@@ -271,7 +271,7 @@ func (h *Host) Remove(ctx context.Context, n cgroups.Name) error {
 	if err != nil {
 		return err
 	}
-	for range killings {
+	for range maxKills {
 		killed, err := h.kill(n)
 		if err != nil {
 			return err

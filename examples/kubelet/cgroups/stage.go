@@ -33,8 +33,8 @@ type Stage struct {
 	cfg Config
 
 	mu sync.Mutex
-	// given has the pods and the last known values of their cgroups.
-	given map[types.UID]given
+	// applied has the pods and the last known values of their cgroups.
+	applied map[types.UID]appliedValues
 	// released has the times of recent removals of cgroups by this agent.
 	released map[types.UID]time.Time
 	// listed is true after the first Update. Before, the weight of the class is unknown and stays
@@ -45,7 +45,7 @@ type Stage struct {
 	weighing  bool
 }
 
-type given struct {
+type appliedValues struct {
 	pod    *v1.Pod
 	values *cgroups.Values // nil: unknown
 }
@@ -63,7 +63,7 @@ func New(cfg Config) (*Stage, error) {
 	if err := f.Err(); err != nil {
 		return nil, err
 	}
-	return &Stage{cfg: cfg, given: map[types.UID]given{}, released: map[types.UID]time.Time{}}, nil
+	return &Stage{cfg: cfg, applied: map[types.UID]appliedValues{}, released: map[types.UID]time.Time{}}, nil
 }
 
 // Setup creates the cgroups of all pods and of their classes. Package allocatable sets the limits
@@ -98,7 +98,7 @@ func (s *Stage) Prepare(ctx context.Context, pod *v1.Pod) error {
 		}
 	}
 	s.mu.Lock()
-	s.given[pod.UID] = given{pod: pod, values: &values}
+	s.applied[pod.UID] = appliedValues{pod: pod, values: &values}
 	delete(s.released, pod.UID)
 	s.mu.Unlock()
 	_ = s.weigh(ctx) // not an error of this pod: Update retries and returns the error
@@ -111,7 +111,7 @@ func (s *Stage) isOutdated(name cgroups.Name, uid types.UID, values cgroups.Valu
 		return true, err
 	}
 	s.mu.Lock()
-	had := s.given[uid].values
+	had := s.applied[uid].values
 	s.mu.Unlock()
 	if had != nil && had.Equal(values) {
 		return false, nil
@@ -145,16 +145,16 @@ func (s *Stage) Release(ctx context.Context, uid types.UID) error {
 		return fmt.Errorf("cgroups: %w", err)
 	}
 	s.mu.Lock()
-	delete(s.given, uid)
+	delete(s.applied, uid)
 	s.released[uid] = time.Now()
 	s.mu.Unlock()
 	_ = s.weigh(ctx) // as in Prepare
 	return nil
 }
 
-// lateFor is the time during which a removed cgroup may reappear: a runtime whose call to start a
+// reappearTime is the time during which a removed cgroup may reappear: a runtime whose call to start a
 // sandbox was cancelled may continue for a while and create the pod's cgroup again.
-const lateFor = 15 * time.Minute
+const reappearTime = 15 * time.Minute
 
 // isOurs reports whether an orphaned pod belongs to this agent.
 func (s *Stage) isOurs(uid types.UID) bool {
@@ -167,7 +167,7 @@ func (s *Stage) isOurs(uid types.UID) bool {
 // Leftovers implements stages.Stage. It returns this agent's pods that have a cgroup.
 func (s *Stage) Leftovers(context.Context) ([]types.UID, error) {
 	s.mu.Lock()
-	maps.DeleteFunc(s.released, func(_ types.UID, at time.Time) bool { return time.Since(at) > lateFor })
+	maps.DeleteFunc(s.released, func(_ types.UID, at time.Time) bool { return time.Since(at) > reappearTime })
 	s.mu.Unlock()
 	var out []types.UID
 	for _, class := range append(cgroups.Classes(), v1.PodQOSGuaranteed) {
@@ -190,11 +190,11 @@ func (s *Stage) Leftovers(context.Context) ([]types.UID, error) {
 func (s *Stage) Update(ctx context.Context, pods []*v1.Pod) error {
 	s.mu.Lock()
 	s.listed, s.burstable = true, 0 // the weight is set even if it is unchanged
-	all := make(map[types.UID]given, len(pods))
+	all := make(map[types.UID]appliedValues, len(pods))
 	for _, pod := range pods {
-		all[pod.UID] = given{pod: pod, values: s.given[pod.UID].values}
+		all[pod.UID] = appliedValues{pod: pod, values: s.applied[pod.UID].values}
 	}
-	s.given = all
+	s.applied = all
 	s.mu.Unlock()
 	return s.weigh(ctx)
 }
@@ -241,8 +241,8 @@ func (s *Stage) begin() bool {
 func (s *Stage) next() (shares uint64, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	pods := make([]*v1.Pod, 0, len(s.given))
-	for _, g := range s.given {
+	pods := make([]*v1.Pod, 0, len(s.applied))
+	for _, g := range s.applied {
 		pods = append(pods, g.pod)
 	}
 	shares = cgroups.ForClass(s.cfg.Values, v1.PodQOSBurstable, pods).Shares

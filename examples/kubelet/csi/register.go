@@ -54,10 +54,10 @@ func (r *Registry) register(ctx context.Context, socket string) (*entry, error) 
 		<-ctx.Done()
 		return nil, run.EndOf(ctx)
 	}
-	e, err := r.take(ctx, socket, info)
-	if told := notify(ctx, plugin, err); told != nil && err == nil {
+	e, err := r.add(ctx, socket, info)
+	if notifyErr := notify(ctx, plugin, err); notifyErr != nil && err == nil {
 		r.forget(e, true)
-		return nil, told
+		return nil, notifyErr
 	}
 	if err != nil {
 		return nil, err
@@ -104,8 +104,8 @@ func notify(ctx context.Context, plugin registration.RegistrationClient, refused
 	return nil
 }
 
-// take registers a driver, unless the same or a higher version of it is registered.
-func (r *Registry) take(ctx context.Context, socket string, info *registration.PluginInfo) (*entry, error) {
+// add registers a driver, unless the same or a higher version of it is registered.
+func (r *Registry) add(ctx context.Context, socket string, info *registration.PluginInfo) (*entry, error) {
 	e, err := newEntry(socket, info)
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (r *Registry) take(ctx context.Context, socket string, info *registration.P
 		_ = e.client.Close()
 		return nil, err
 	}
-	if err := r.introduce(ctx, e); err != nil {
+	if err := r.readNodeInfo(ctx, e); err != nil {
 		r.forget(e, false)
 		return nil, err
 	}
@@ -162,8 +162,8 @@ func (r *Registry) reserve(e *entry) error {
 	return nil
 }
 
-// introduce calls NodeGetInfo of a driver and stores the result.
-func (r *Registry) introduce(ctx context.Context, e *entry) error {
+// readNodeInfo calls NodeGetInfo of a driver and stores the result.
+func (r *Registry) readNodeInfo(ctx context.Context, e *entry) error {
 	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
 	begun := time.Now()
@@ -180,7 +180,7 @@ func (r *Registry) introduce(ctx context.Context, e *entry) error {
 }
 
 // forget removes a driver. tell calls OnDeregistered unless another entry has its name.
-func (r *Registry) forget(e *entry, tell bool) {
+func (r *Registry) forget(e *entry, notify bool) {
 	r.mu.Lock()
 	last := false
 	if r.drivers[e.name] == e {
@@ -196,7 +196,7 @@ func (r *Registry) forget(e *entry, tell bool) {
 	}
 	r.mu.Unlock()
 	_ = e.client.Close()
-	if last && tell {
+	if last && notify {
 		r.cfg.Logger.Info("CSI driver removed", "driver", e.name, "socket", e.socket)
 		_ = run.Guard("OnDeregistered", func() error { r.cfg.OnDeregistered(e.name); return nil })
 	}

@@ -36,7 +36,7 @@ type RegistryConfig struct {
 	// Watch calls look at once and after each change in the folders that look returned last. It
 	// blocks until ctx is done or watching fails; errors.ErrUnsupported means that watching is
 	// impossible. Default: inotify. A synctest bubble needs NoWatch.
-	Watch func(ctx context.Context, look func() (folders []string)) error
+	Watch func(ctx context.Context, rescan func() (folders []string)) error
 	// Period is the period of scans independent of Watch. Default: 10 s.
 	Period time.Duration
 	// ShutdownTimeout bounds the wait for callbacks at the end of Run. Default: 10 s.
@@ -142,7 +142,7 @@ func (r *Registry) Run(ctx context.Context) error {
 
 var errGone = errors.New("its socket was removed")
 
-type followed struct {
+type socketState struct {
 	is   os.FileInfo
 	end  context.CancelCauseFunc
 	done chan struct{}
@@ -151,16 +151,16 @@ type followed struct {
 // watch scans the folder after each change. It restarts the Watch after each Period, because the
 // folder may have been replaced or watching may have failed.
 func (r *Registry) watch(ctx context.Context) {
-	sockets := map[string]followed{}
-	look := func() []string { return r.look(ctx, sockets) }
+	sockets := map[string]socketState{}
+	rescan := func() []string { return r.rescan(ctx, sockets) }
 	for ctx.Err() == nil {
 		period, end := context.WithTimeout(ctx, r.cfg.Period)
-		err := r.cfg.Watch(period, look)
+		err := r.cfg.Watch(period, rescan)
 		if period.Err() == nil {
 			if !errors.Is(err, errors.ErrUnsupported) {
 				r.cfg.Logger.Warn("cannot watch the folder of plugins", "again", r.cfg.Period, "err", err)
 			}
-			look()
+			rescan()
 			<-period.Done()
 		}
 		end()
@@ -171,12 +171,12 @@ func (r *Registry) watch(ctx context.Context) {
 func NoWatch(context.Context, func() []string) error { return errors.ErrUnsupported }
 
 // watch is the default RegistryConfig.Watch. It uses inotify.
-func watch(ctx context.Context, look func() (folders []string)) error {
+func watch(ctx context.Context, rescan func() (folders []string)) error {
 	var queue fs.Queue
 	all := func() error {
 		// An entry created between the scan and the start of the watch is found by the next scan.
 		for seen := []string(nil); ; {
-			folders := look()
+			folders := rescan()
 			if slices.Equal(folders, seen) {
 				return nil
 			}
@@ -192,9 +192,9 @@ func watch(ctx context.Context, look func() (folders []string)) error {
 	return fs.Watch(ctx, begin, func([]fs.Event) error { return all() })
 }
 
-// look scans the folder, starts to follow new sockets and stops following removed ones. It returns
+// rescan scans the folder, starts to follow new sockets and stops following removed ones. It returns
 // the scanned folders, sorted.
-func (r *Registry) look(ctx context.Context, sockets map[string]followed) []string {
+func (r *Registry) rescan(ctx context.Context, sockets map[string]socketState) []string {
 	folders, found := r.scan()
 	for path, f := range sockets {
 		if is := found[path]; is == nil || !same(is, f.is) {
@@ -248,9 +248,9 @@ const firstDelay, mostDelay = 500 * time.Millisecond, 2*time.Minute + 2*time.Sec
 
 // follow registers the driver at a socket, with retries, and removes it when the socket disappears.
 // It first waits for before, the end of an earlier socket at the path. before may be nil.
-func (r *Registry) follow(parent context.Context, path string, is os.FileInfo, before <-chan struct{}) followed {
+func (r *Registry) follow(parent context.Context, path string, is os.FileInfo, before <-chan struct{}) socketState {
 	ctx, cancel := context.WithCancelCause(parent)
-	f := followed{is: is, end: cancel, done: make(chan struct{})}
+	f := socketState{is: is, end: cancel, done: make(chan struct{})}
 	r.group.Go("plugin at "+path, func() {
 		defer close(f.done)
 		defer cancel(nil)

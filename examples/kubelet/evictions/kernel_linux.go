@@ -66,7 +66,7 @@ func awaitUsage(ctx context.Context, dir string, usages []uint64, wake func()) e
 	}
 	events := os.NewFile(uintptr(fd), "eventfd")
 	defer events.Close() // ends the registration
-	if err := tellUsages(dir, fd, usages); err != nil {
+	if err := registerUsages(dir, fd, usages); err != nil {
 		return err
 	}
 	if err := events.SetReadDeadline(time.Now().Add(watchRefresh)); err != nil {
@@ -85,8 +85,8 @@ func awaitUsage(ctx context.Context, dir string, usages []uint64, wake func()) e
 	return nil
 }
 
-// tellUsages registers an eventfd with the kernel for crossings of these usages.
-func tellUsages(dir string, eventfd int, usages []uint64) error {
+// registerUsages registers an eventfd with the kernel for crossings of these usages.
+func registerUsages(dir string, eventfd int, usages []uint64) error {
 	usage, err := os.Open(filepath.Join(dir, "memory.usage_in_bytes"))
 	if err != nil {
 		return fmt.Errorf("evictions: %w", err)

@@ -74,7 +74,7 @@ func NewMeasurer(cfg Config) (*Measurer, error) {
 
 // Measure measures the node, and pods as far as an eviction decision needs them.
 func (m *Measurer) Measure(ctx context.Context) (u eviction.Usage, err error) {
-	if u.Disks, err = m.divided(ctx); err != nil {
+	if u.Disks, err = m.diskLayout(ctx); err != nil {
 		return u, err
 	}
 	s, err := m.summary(ctx, summary.NodeAlone)
@@ -105,8 +105,8 @@ func (m *Measurer) summary(ctx context.Context, part summary.Part) (*statsapi.Su
 	return s, nil
 }
 
-// divided returns the layout of the disks, which does not change while an agent runs.
-func (m *Measurer) divided(ctx context.Context) (eviction.Disks, error) {
+// diskLayout returns the layout of the disks, which does not change while an agent runs.
+func (m *Measurer) diskLayout(ctx context.Context) (eviction.Disks, error) {
 	m.mu.Lock()
 	known := m.disks
 	m.mu.Unlock()

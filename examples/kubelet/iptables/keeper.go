@@ -160,7 +160,7 @@ func (k *Keeper) ensureChain(ctx context.Context, f family, table, chain string)
 func (k *Keeper) ensureRule(ctx context.Context, f family, r rule) error {
 	args := append([]string{r.chain}, r.spec...)
 	err := k.do(ctx, f, r.table, "-C", args...)
-	if failure, ok := errors.AsType[*failure](err); !ok || failure.code != notThere {
+	if failure, ok := errors.AsType[*failure](err); !ok || failure.code != exitNotFound {
 		return err
 	}
 	if r.first {
@@ -169,7 +169,7 @@ func (k *Keeper) ensureRule(ctx context.Context, f family, r rule) error {
 	return k.do(ctx, f, r.table, "-A", args...)
 }
 
-const notThere = 1
+const exitNotFound = 1
 
 type failure struct {
 	command, output string

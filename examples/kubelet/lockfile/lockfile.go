@@ -26,9 +26,9 @@ import (
 const (
 	// retry is the period of attempts to lock.
 	retry = 50 * time.Millisecond
-	// knock is the number of attempts before the file is opened again. Opening signals contention,
+	// maxAttempts is the number of attempts before the file is opened again. Opening signals contention,
 	// and the owner may not have watched the file the first time.
-	knock = 20
+	maxAttempts = 20
 )
 
 // Lock is a lock owned by this process.
@@ -43,7 +43,7 @@ func Acquire(ctx context.Context, path string) (*Lock, error) {
 		}
 		l := &Lock{file}
 		locked, err := l.try(ctx)
-		if err == nil && locked && l.there() {
+		if err == nil && locked && l.isLinked() {
 			return l, nil
 		}
 		if err := errors.Join(err, l.Close()); err != nil {
@@ -52,9 +52,9 @@ func Acquire(ctx context.Context, path string) (*Lock, error) {
 	}
 }
 
-// try attempts to lock, knock times at most.
+// try attempts to lock, maxAttempts times at most.
 func (l *Lock) try(ctx context.Context) (locked bool, err error) {
-	for range knock {
+	for range maxAttempts {
 		err := unix.Flock(int(l.file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return err == nil, err
@@ -66,8 +66,8 @@ func (l *Lock) try(ctx context.Context) (locked bool, err error) {
 	return false, nil
 }
 
-// there reports whether the locked file still has its path.
-func (l *Lock) there() bool {
+// isLinked reports whether the locked file still has its path.
+func (l *Lock) isLinked() bool {
 	own, err := l.file.Stat()
 	if err != nil {
 		return false
@@ -87,7 +87,7 @@ var errContended = errors.New("contended")
 func (l *Lock) Contended(ctx context.Context) error {
 	begin := func(q fs.Queue) error {
 		_, err := q.Add(l.file.Name(), unix.IN_OPEN|unix.IN_ATTRIB|unix.IN_DELETE_SELF|unix.IN_MOVE_SELF)
-		if !l.there() { // it was replaced before the watch began
+		if !l.isLinked() { // it was replaced before the watch began
 			return errContended
 		}
 		return err
@@ -96,7 +96,7 @@ func (l *Lock) Contended(ctx context.Context) error {
 		for _, e := range events {
 			// Removing an open file changes its attributes; it is deleted only after its last
 			// close.
-			if e.Mask&unix.IN_ATTRIB == 0 || !l.there() {
+			if e.Mask&unix.IN_ATTRIB == 0 || !l.isLinked() {
 				return errContended
 			}
 		}

@@ -53,12 +53,12 @@ func expiry(b *builder, l Live) {
 		{l.ClientExpires, "kubelet_certificate_manager_client_ttl_seconds", "Remaining lifetime of the kubelet's client certificate, in seconds; infinite without a certificate."},
 	} {
 		if c.expires != nil {
-			b.add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: c.name, Help: c.help}, func() float64 { return left(c.expires()) }))
+			b.add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: c.name, Help: c.help}, func() float64 { return remaining(c.expires()) }))
 		}
 	}
 }
 
-func left(expires time.Time) float64 {
+func remaining(expires time.Time) float64 {
 	if expires.IsZero() {
 		return math.Inf(1)
 	}

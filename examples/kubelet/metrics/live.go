@@ -69,7 +69,7 @@ func (m *Metrics) Follow(l Live) error {
 	expiry(b, l)
 	if l.Health != nil {
 		b.to = m.slis
-		b.add(&health{look: l.Health, total: prometheus.NewCounterVec(prometheus.CounterOpts{
+		b.add(&health{checks: l.Health, total: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kubernetes_healthchecks_total", Help: "Number of health check results, by status. Each scrape of this page counts.",
 		}, []string{"name", "type", "status"})})
 	}
@@ -262,8 +262,8 @@ func (l Live) volumes(out chan<- prometheus.Metric) {
 
 // health collects the results of the healthz checks.
 type health struct {
-	look  func() map[string]error
-	total *prometheus.CounterVec
+	checks func() map[string]error
+	total  *prometheus.CounterVec
 }
 
 var healthDesc = desc("kubernetes_healthcheck", "1 if a health check passes, else 0.", "name", "type")
@@ -276,13 +276,13 @@ func (h *health) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (h *health) Collect(out chan<- prometheus.Metric) {
-	for name, err := range h.look() {
+	for name, err := range h.checks() {
 		how := "success"
 		if err != nil {
 			how = "error"
 		}
 		h.total.WithLabelValues(name, "healthz", how).Inc()
-		out <- prometheus.MustNewConstMetric(healthDesc, prometheus.GaugeValue, truth(err == nil), name, "healthz")
+		out <- prometheus.MustNewConstMetric(healthDesc, prometheus.GaugeValue, boolValue(err == nil), name, "healthz")
 	}
 	h.total.Collect(out)
 }

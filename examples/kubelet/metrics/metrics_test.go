@@ -482,7 +482,7 @@ func TestLive(t *testing.T) {
 		"kubelet_mirror_pods 3", "kubelet_managed_ephemeral_containers 3", "kubelet_pod_in_progress_resizes 3", "kubelet_pod_pending_resizes reason=deferred 3")
 }
 
-func b2i(is bool) int { return int(truth(is)) }
+func b2i(is bool) int { return int(boolValue(is)) }
 
 func TestEvictions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -37,13 +37,13 @@ func newNode(b *builder, cfg Config) *Node {
 	b.gauges("kubelet_node_name", "1, with the name of the node as label.", "node").WithLabelValues(cfg.NodeName).Set(1)
 	features := b.gauges("kubernetes_feature_enabled", "1 if a feature gate is enabled, else 0, with the stage of the feature as label.", "name", "stage")
 	for _, f := range cfg.Features {
-		features.WithLabelValues(f.Name, f.Stage).Set(truth(f.Enabled))
+		features.WithLabelValues(f.Name, f.Stage).Set(boolValue(f.Enabled))
 	}
 	buildInfo(b, cfg.Version)
 	return n
 }
 
-func truth(is bool) float64 {
+func boolValue(is bool) float64 {
 	if is {
 		return 1
 	}

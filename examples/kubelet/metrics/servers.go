@@ -39,7 +39,7 @@ const (
 func (s *Servers) Count(server string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := pathOf(r.URL.Path)
-		labels := []string{methodOf(r.Method), path, server, strconv.FormatBool(slices.Contains(lasting, path))}
+		labels := []string{methodOf(r.Method), path, server, strconv.FormatBool(slices.Contains(longRunning, path))}
 		s.requests.WithLabelValues(labels...).Inc()
 		inFlight := s.inFlight.WithLabelValues(labels...)
 		inFlight.Inc()
@@ -64,7 +64,7 @@ var (
 	sessions = []string{"exec", "attach", "portForward"}
 	// lasting are the paths of long-running requests, with upstream's spelling, which does not
 	// match portForward.
-	lasting = []string{"exec", "attach", "portforward", "debug"}
+	longRunning = []string{"exec", "attach", "portforward", "debug"}
 )
 
 func methodOf(method string) string {

@@ -42,9 +42,9 @@ type leases struct {
 
 	// last is the Lease from the last response. nil forces a read.
 	last *coordinationv1.Lease
-	// held is true after this agent's first renewal; renewed is the time of the last one. The API
+	// renewedOnce is true after this agent's first renewal; renewed is the time of the last one. The API
 	// may also have accepted the unanswered attempts between unsureFrom and unsureTo.
-	held                 bool
+	renewedOnce          bool
 	renewed              time.Time
 	unsureFrom, unsureTo time.Time
 }
@@ -69,18 +69,18 @@ func (l *leases) run(ctx context.Context) error {
 				l.cfg.OnRepeatedFailure()
 			}
 		}
-		l.rest(ctx, pause)
+		l.pause(ctx, pause)
 	}
 	return nil
 }
 
-// rest waits until the next renewal is due or the node's UID becomes known.
-func (l *leases) rest(ctx context.Context, pause time.Duration) {
+// pause waits until the next renewal is due or the node's UID becomes known.
+func (l *leases) pause(ctx context.Context, pause time.Duration) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-l.named:
+	case <-l.uidChanged:
 	case <-timer.C:
 	}
 }
@@ -121,7 +121,7 @@ func (l *leases) read(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the lease: %w", err)
 	}
-	l.lookForTwin(lease)
+	l.detectTwin(lease)
 	l.last = lease
 	return nil
 }
@@ -134,7 +134,7 @@ func (l *leases) create(ctx context.Context) error {
 	made, err := bounded(ctx, l.Node, createLease, func(ctx context.Context) (*coordinationv1.Lease, error) {
 		return l.cfg.Leases.CreateLease(ctx, next)
 	})
-	return l.answered(next, made, err)
+	return l.record(next, made, err)
 }
 
 func (l *leases) update(ctx context.Context) error {
@@ -142,18 +142,18 @@ func (l *leases) update(ctx context.Context) error {
 	updated, err := bounded(ctx, l.Node, updateLease, func(ctx context.Context) (*coordinationv1.Lease, error) {
 		return l.cfg.Leases.UpdateLease(ctx, next)
 	})
-	return l.answered(next, updated, err)
+	return l.record(next, updated, err)
 }
 
 func (l *leases) next(base *coordinationv1.Lease) *coordinationv1.Lease {
 	return renewal{name: l.cfg.Name, duration: l.cfg.LeaseDuration, owner: l.State().UID, now: time.Now()}.of(base)
 }
 
-func (l *leases) answered(sent, got *coordinationv1.Lease, err error) error {
+func (l *leases) record(sent, got *coordinationv1.Lease, err error) error {
 	at := sent.Spec.RenewTime.Time
 	switch {
 	case err == nil:
-		l.last, l.held, l.renewed = got, true, at
+		l.last, l.renewedOnce, l.renewed = got, true, at
 		l.unsureFrom, l.unsureTo = time.Time{}, time.Time{}
 		l.change(func(s *State) { s.Renewed = at })
 		return nil
@@ -167,9 +167,9 @@ func (l *leases) answered(sent, got *coordinationv1.Lease, err error) error {
 	return fmt.Errorf("renewing the lease: %w", err)
 }
 
-// lookForTwin detects renewals that are not by this agent. Before its own first renewal, they are
+// detectTwin detects renewals that are not by this agent. Before its own first renewal, they are
 // by its predecessor.
-func (l *leases) lookForTwin(lease *coordinationv1.Lease) {
+func (l *leases) detectTwin(lease *coordinationv1.Lease) {
 	var renewed time.Time
 	if lease.Spec.RenewTime != nil {
 		renewed = lease.Spec.RenewTime.Time
@@ -178,9 +178,9 @@ func (l *leases) lookForTwin(lease *coordinationv1.Lease) {
 	switch {
 	case holder != nil && *holder != "" && *holder != l.cfg.Name:
 		l.twin(fmt.Sprintf("the lease has the holder %q", *holder))
-	case !l.held:
+	case !l.renewedOnce:
 		if time.Since(renewed).Abs() < l.cfg.LeaseDuration {
-			l.begin(func(s *start) { s.fresh = true })
+			l.recordStart(func(s *start) { s.fresh = true })
 		}
 	case !renewed.Equal(l.renewed) && (renewed.Before(l.unsureFrom) || renewed.After(l.unsureTo)):
 		l.twin(fmt.Sprintf("another client renewed the lease at %s", renewed.UTC().Format(time.RFC3339Nano)))

@@ -32,8 +32,8 @@ const (
 type Node struct {
 	cfg    Config
 	timing nodestatus.Timing
-	// wake requests a round. named is signalled when the node's UID becomes known.
-	wake, named run.Signal
+	// wake requests a round. uidChanged is signalled when the node's UID changes.
+	wake, uidChanged run.Signal
 
 	calls run.Calls
 
@@ -77,11 +77,11 @@ func New(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	return &Node{
-		cfg:    cfg,
-		timing: nodestatus.Timing{Name: cfg.Name, Update: cfg.Update, Report: cfg.Report},
-		wake:   run.NewSignal(),
-		named:  run.NewSignal(),
-		faults: map[string]fault{},
+		cfg:        cfg,
+		timing:     nodestatus.Timing{Name: cfg.Name, Update: cfg.Update, Report: cfg.Report},
+		wake:       run.NewSignal(),
+		uidChanged: run.NewSignal(),
+		faults:     map[string]fault{},
 	}, nil
 }
 
@@ -99,7 +99,7 @@ func (n *Node) Run(ctx context.Context) error {
 	n.event(v1.EventTypeNormal, "Starting", "Starting kubelet.")
 	rounds := &rounds{Node: n, wanted: n.cfg.wanted()}
 	leases := &leases{Node: n, interval: n.timing.Spread(n.cfg.LeaseDuration/4, "lease")}
-	return errors.Join(run.All(ctx, rounds.run, leases.run), n.leave(ctx))
+	return errors.Join(run.All(ctx, rounds.run, leases.run), n.waitForCalls(ctx))
 }
 
 // Wake requests a round before its time, after a change of facts. It never blocks.
@@ -167,7 +167,7 @@ func (n *Node) twin(why string) {
 	}
 }
 
-func (n *Node) begin(found func(*start)) {
+func (n *Node) recordStart(found func(*start)) {
 	n.mu.Lock()
 	found(&n.start)
 	s := n.start
@@ -196,15 +196,15 @@ const (
 	updateLease   = "renewing the lease"
 )
 
-// hurry is the time for a call to end after its deadline.
-const hurry = time.Second
+// deadlineMargin is the time for a call to end after its deadline.
+const deadlineMargin = time.Second
 
 // bounded calls f with a deadline. It abandons a call that ignores the deadline; the next call of
 // the same name waits for it.
 func bounded[T any](ctx context.Context, n *Node, what string, f func(context.Context) (T, error)) (result T, err error) {
 	call, cancel := context.WithTimeout(ctx, n.cfg.CallTimeout)
 	defer cancel()
-	wait, done := context.WithTimeout(ctx, n.cfg.CallTimeout+hurry)
+	wait, done := context.WithTimeout(ctx, n.cfg.CallTimeout+deadlineMargin)
 	defer done()
 	answers := make(chan T, 1)
 	err = n.calls.Do(wait, "node "+n.cfg.Name+":", what, func() error {
@@ -218,8 +218,8 @@ func bounded[T any](ctx context.Context, n *Node, what string, f func(context.Co
 	return <-answers, nil
 }
 
-// leave waits for abandoned calls, and returns an error with those that do not end.
-func (n *Node) leave(ctx context.Context) error {
+// waitForCalls waits for abandoned calls, and returns an error with those that do not end.
+func (n *Node) waitForCalls(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.ShutdownTimeout)
 	defer cancel()
 	var errs []error

@@ -16,8 +16,8 @@ import (
 
 const (
 	maxTries = 5
-	// wakeGap is the shortest time between a round and a requested one.
-	wakeGap = time.Second
+	// minWakePause is the shortest time between a round and a requested one.
+	minWakePause = time.Second
 )
 
 // rounds registers the node and keeps its status. One goroutine owns it.
@@ -25,17 +25,17 @@ type rounds struct {
 	*Node
 	wanted *v1.Node
 
-	// known is the node from the last response, or nil if there is none.
-	known *v1.Node
+	// last is the node from the last response, or nil if there is none.
+	last *v1.Node
 	// ours is true if this agent has created or corrected the node.
 	ours    bool
 	written nodestatus.Written
-	// told is the last written status, or nil. tried is the machine data of the last attempt to
+	// lastWritten is the last written status, or nil. attempted is the machine data of the last attempt to
 	// write.
-	told  *v1.NodeStatus
-	tried v1.NodeSystemInfo
-	// sawReady is true if there were no reasons against readiness in the last facts.
-	sawReady bool
+	lastWritten *v1.NodeStatus
+	attempted   v1.NodeSystemInfo
+	// wasReady is true if there were no reasons against readiness in the last facts.
+	wasReady bool
 }
 
 func (r *rounds) run(ctx context.Context) error {
@@ -47,27 +47,27 @@ func (r *rounds) run(ctx context.Context) error {
 			return nil
 		}
 		r.change(func(s *State) { s.Status = err })
-		if r.known == nil { // the node was deleted: create it again at once
+		if r.last == nil { // the node was deleted: create it again at once
 			continue
 		}
 		r.report("status", err)
-		r.rest(ctx, begun)
+		r.pause(ctx, begun)
 	}
 	return nil
 }
 
-// rest waits until the next round is due, a round is requested, or the node's readiness changes. It
+// pause waits until the next round is due, a round is requested, or the node's readiness changes. It
 // polls NotReady, because not all of its sources report changes.
-func (r *rounds) rest(ctx context.Context, begun time.Time) {
+func (r *rounds) pause(ctx context.Context, begun time.Time) {
 	next := time.NewTimer(r.timing.Pause())
 	defer next.Stop()
-	gap := time.NewTimer(wakeGap)
+	gap := time.NewTimer(minWakePause)
 	defer gap.Stop()
 	var wake <-chan struct{}
 	for {
-		pause, starting := r.timing.Starting(begun, time.Now(), r.told)
+		pause, starting := r.timing.Starting(begun, time.Now(), r.lastWritten)
 		if !starting {
-			pause = wakeGap
+			pause = minWakePause
 		}
 		select {
 		case <-ctx.Done():
@@ -79,7 +79,7 @@ func (r *rounds) rest(ctx context.Context, begun time.Time) {
 		case <-wake:
 			return
 		case <-time.After(pause):
-			if isReady := len(r.cfg.NotReady()) == 0; isReady != r.sawReady {
+			if isReady := len(r.cfg.NotReady()) == 0; isReady != r.wasReady {
 				return
 			}
 		}
@@ -88,7 +88,7 @@ func (r *rounds) rest(ctx context.Context, begun time.Time) {
 
 // register creates the node or finds an existing one. It retries until it succeeds or ctx is done.
 func (r *rounds) register(ctx context.Context) {
-	for failures := 0; r.known == nil && ctx.Err() == nil; {
+	for failures := 0; r.last == nil && ctx.Err() == nil; {
 		err := r.tryRegister(ctx)
 		if ctx.Err() != nil {
 			return
@@ -144,17 +144,17 @@ func (r *rounds) found(node *v1.Node) {
 }
 
 func (r *rounds) seen(node *v1.Node) {
-	if was := r.known; was != nil && was.UID == node.UID && was.Spec.Unschedulable != node.Spec.Unschedulable {
+	if was := r.last; was != nil && was.UID == node.UID && was.Spec.Unschedulable != node.Spec.Unschedulable {
 		reason := "NodeSchedulable"
 		if node.Spec.Unschedulable {
 			reason = "NodeNotSchedulable"
 		}
 		r.event(v1.EventTypeNormal, reason, fmt.Sprintf("Node %s status is now: %s", node.Name, reason))
 	}
-	r.known = node
+	r.last = node
 	if r.State().UID != node.UID {
 		r.change(func(s *State) { s.UID = node.UID })
-		r.named.Wake()
+		r.uidChanged.Wake()
 	}
 }
 
@@ -164,7 +164,7 @@ func (r *rounds) round(ctx context.Context) (err error) {
 		if try > 0 && !run.Sleep(ctx, backoff(try)) {
 			return err
 		}
-		if err = r.try(ctx, try == 0); err == nil || r.known == nil {
+		if err = r.try(ctx, try == 0); err == nil || r.last == nil {
 			return err
 		}
 		if ctx.Err() == nil && try > 0 {
@@ -178,8 +178,8 @@ func (r *rounds) try(ctx context.Context, cached bool) error {
 	if err := r.read(ctx, cached); err != nil {
 		return err
 	}
-	old := r.known
-	r.lookForTwin(&old.Status.NodeInfo)
+	old := r.last
+	r.detectTwin(&old.Status.NodeInfo)
 	node := old.DeepCopy()
 	if !r.ours && !r.cfg.NoRegister {
 		reconcile(node, r.wanted, r.cfg.ResetExtended)
@@ -187,7 +187,7 @@ func (r *rounds) try(ctx context.Context, cached bool) error {
 	refresh(node, r.wanted)
 	facts := r.facts(ctx, node)
 	node.Status = *nodestatus.Compute(&node.Status, facts)
-	r.lookForMove(&old.Status.NodeInfo, &node.Status.NodeInfo)
+	r.detectMove(&old.Status.NodeInfo, &node.Status.NodeInfo)
 	differs := changed(old, node)
 	if !r.timing.Due(r.written, facts.Now, differs) {
 		r.cfg.OnNode(old)
@@ -197,7 +197,7 @@ func (r *rounds) try(ctx context.Context, cached bool) error {
 	if err != nil {
 		return err
 	}
-	r.tried = node.Status.NodeInfo
+	r.attempted = node.Status.NodeInfo
 	now, err := r.patch(ctx, patch)
 	if err != nil {
 		return fmt.Errorf("writing the status: %w", err)
@@ -211,7 +211,7 @@ func (r *rounds) try(ctx context.Context, cached bool) error {
 func (r *rounds) read(ctx context.Context, cached bool) error {
 	node := (*v1.Node)(nil)
 	if cached {
-		node = newer(r.cfg.Cached(), r.known)
+		node = newer(r.cfg.Cached(), r.last)
 	}
 	var err error
 	if node == nil {
@@ -219,13 +219,13 @@ func (r *rounds) read(ctx context.Context, cached bool) error {
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		r.cfg.Logger.Warn("node was deleted; registering it again", "node", r.cfg.Name, "uid", r.known.UID)
+		r.cfg.Logger.Warn("node was deleted; registering it again", "node", r.cfg.Name, "uid", r.last.UID)
 		r.forget()
 		return fmt.Errorf("the node was deleted: %w", err)
 	case err != nil:
 		return fmt.Errorf("reading the node: %w", err)
-	case node.UID != r.known.UID:
-		r.cfg.Logger.Warn("node was deleted and created again", "node", r.cfg.Name, "uid", r.known.UID, "now", node.UID)
+	case node.UID != r.last.UID:
+		r.cfg.Logger.Warn("node was deleted and created again", "node", r.cfg.Name, "uid", r.last.UID, "now", node.UID)
 		r.forget()
 		r.found(node)
 	}
@@ -234,7 +234,7 @@ func (r *rounds) read(ctx context.Context, cached bool) error {
 }
 
 func (r *rounds) forget() {
-	r.known, r.told, r.written, r.ours = nil, nil, nodestatus.Written{}, false
+	r.last, r.lastWritten, r.written, r.ours = nil, nil, nodestatus.Written{}, false
 	r.change(func(s *State) { s.UID, s.Ready = "", false })
 }
 
@@ -254,9 +254,9 @@ func newer(cached, known *v1.Node) *v1.Node {
 
 // wrote records a successful write, and records events about the changes.
 func (r *rounds) wrote(at time.Time, old *v1.NodeStatus, node *v1.Node, differs bool) {
-	first := r.told == nil
+	first := r.lastWritten == nil
 	r.written = r.timing.Wrote(r.written, at, differs)
-	r.told = &node.Status
+	r.lastWritten = &node.Status
 	r.seen(node)
 	ready := nodestatus.Ready(&node.Status)
 	r.change(func(s *State) { s.Written, s.Ready = at, ready })
@@ -269,26 +269,26 @@ func (r *rounds) wrote(at time.Time, old *v1.NodeStatus, node *v1.Node, differs 
 	r.cfg.OnNode(node)
 }
 
-// lookForMove records that the node was another machine before. The Lease shows whether an agent
+// detectMove records that the node was another machine before. The Lease shows whether an agent
 // still runs there.
-func (r *rounds) lookForMove(was, is *v1.NodeSystemInfo) {
-	if r.told == nil && was.MachineID != "" && is.MachineID != was.MachineID {
+func (r *rounds) detectMove(was, is *v1.NodeSystemInfo) {
+	if r.lastWritten == nil && was.MachineID != "" && is.MachineID != was.MachineID {
 		why := fmt.Sprintf("the node's status had the machine ID %s, not %s", was.MachineID, is.MachineID)
-		r.Node.begin(func(s *start) { s.moved = why })
+		r.Node.recordStart(func(s *start) { s.moved = why })
 	}
 }
 
-// lookForTwin compares the machine in the status with the machine that this agent wrote or tried to
+// detectTwin compares the machine in the status with the machine that this agent wrote or tried to
 // write.
-func (r *rounds) lookForTwin(is *v1.NodeSystemInfo) {
-	if r.told == nil {
+func (r *rounds) detectTwin(is *v1.NodeSystemInfo) {
+	if r.lastWritten == nil {
 		return
 	}
-	was := &r.told.NodeInfo
+	was := &r.lastWritten.NodeInfo
 	for _, id := range []struct{ name, is, was, tried string }{
-		{"machine ID", is.MachineID, was.MachineID, r.tried.MachineID},
-		{"system UUID", is.SystemUUID, was.SystemUUID, r.tried.SystemUUID},
-		{"boot ID", is.BootID, was.BootID, r.tried.BootID},
+		{"machine ID", is.MachineID, was.MachineID, r.attempted.MachineID},
+		{"system UUID", is.SystemUUID, was.SystemUUID, r.attempted.SystemUUID},
+		{"boot ID", is.BootID, was.BootID, r.attempted.BootID},
 	} {
 		if id.is != id.was && id.is != id.tried && id.is != "" && id.was != "" {
 			r.twin(fmt.Sprintf("the node's status has the %s %s, not %s", id.name, id.is, id.was))
@@ -307,7 +307,7 @@ func (r *rounds) facts(ctx context.Context, node *v1.Node) nodestatus.Facts {
 	}
 	facts.Now = time.Now()
 	problems := r.cfg.NotReady()
-	r.sawReady = len(problems) == 0
+	r.wasReady = len(problems) == 0
 	facts.NotReady = slices.Concat(facts.NotReady, problems)
 	facts.Addresses, err = bounded(ctx, r.Node, findAddresses, func(ctx context.Context) ([]v1.NodeAddress, error) {
 		return r.cfg.Addressing.Addresses(ctx, node.Status.Addresses)

@@ -42,7 +42,7 @@ func (a *asked) RunningPods(context.Context) ([]v1.Pod, error) {
 
 func api(t testing.TB, change func(*APIConfig)) http.Handler {
 	t.Helper()
-	cfg := APIConfig{Source: fixed{}, Debugging: true, Containers: answer(http.StatusOK, "logs"), Commands: NewCommands(&asked{}), Profiling: true, SetVerbosity: func(int) {}, NodeLogs: answer(http.StatusOK, "logs")}
+	cfg := APIConfig{Source: fixed{}, Debugging: true, Containers: respondWith(http.StatusOK, "logs"), Commands: NewCommands(&asked{}), Profiling: true, SetVerbosity: func(int) {}, NodeLogs: respondWith(http.StatusOK, "logs")}
 	cfg.Config = func() map[string]any { return map[string]any{"kubeletconfig": map[string]any{"maxPods": 7}} }
 	cfg.Flags, cfg.Version = func() map[string]string { return map[string]string{"port": "1", "address": "a"} }, "v1.2.3+x"
 	cfg.Measures = measures()
@@ -76,7 +76,7 @@ server: APIConfig.Commands is required`)
 
 // Each measure is served at its path. A missing one returns 404 with a reason.
 func TestMeasures(t *testing.T) {
-	said := answer(http.StatusOK, "here")
+	said := respondWith(http.StatusOK, "here")
 	for path, m := range map[string]Measures{
 		"/stats/summary": {Summary: said}, "/metrics": {Metrics: said}, "/metrics/cadvisor": {CAdvisor: said},
 		"/metrics/resource": {Resource: said}, "/metrics/probes": {Probes: said}, "/metrics/slis": {SLIs: said},

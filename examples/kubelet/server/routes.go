@@ -92,15 +92,15 @@ func always(mux *http.ServeMux, s Source, m Measures, access logAccess) {
 	for pattern, handler := range map[string]http.HandlerFunc{
 		"GET /healthz": healthz(s), "GET /healthz/{check}": healthz(s), "GET /pods": pods(s), "GET /pods/{$}": pods(s), "GET /statusz/pods": podsPage(s), "GET /statusz/pods/{namespace}/{pod}": podPage(s, access),
 	} {
-		mux.Handle(pattern, soon(handler))
+		mux.Handle(pattern, withWriteDeadline(handler))
 	}
 	mux.Handle("GET /{$}", http.RedirectHandler("/statusz/pods", http.StatusFound))
 	for path, handler := range m.paths() {
 		if handler == nil {
-			mux.Handle(path, answer(http.StatusNotFound, "these metrics are not available on this kubelet"))
+			mux.Handle(path, respondWith(http.StatusNotFound, "these metrics are not available on this kubelet"))
 			continue
 		}
-		mux.Handle("GET "+path, soon(handler))
+		mux.Handle("GET "+path, withWriteDeadline(handler))
 	}
 }
 
@@ -116,7 +116,7 @@ type route struct {
 
 func (r route) add(mux *http.ServeMux) {
 	if r.handler == nil {
-		off := answer(r.off, "disabled on this server")
+		off := respondWith(r.off, "disabled on this server")
 		mux.Handle(r.root, off)
 		if below := r.root + "/"; !strings.HasSuffix(r.root, "/") {
 			mux.Handle(below, off)
@@ -149,27 +149,27 @@ func (c *APIConfig) debugging() []route {
 		{methods: "GET", root: "/configz", paths: []string{""}, handler: c.configz(), off: http.StatusNotFound},
 		{methods: "GET", root: "/flagz", paths: []string{""}, handler: c.flagz(), off: http.StatusNotFound},
 	}
-	told := []string{"/healthz", "/pods", "/statusz"} // and the first segments of enabled routes
+	served := []string{"/healthz", "/pods", "/statusz"} // and the first segments of enabled routes
 	for i := range routes {
 		routes[i].off = cmp.Or(routes[i].off, http.StatusMethodNotAllowed)
 		if routes[i].handler != nil {
 			first, _, _ := strings.Cut(routes[i].root[1:], "/")
-			told = append(told, "/"+first)
+			served = append(served, "/"+first)
 		}
 	}
-	slices.Sort(told)
-	return append(routes, route{methods: "GET", root: "/statusz", paths: []string{""}, handler: c.statusz(slices.Compact(told)), off: http.StatusNotFound})
+	slices.Sort(served)
+	return append(routes, route{methods: "GET", root: "/statusz", paths: []string{""}, handler: c.statusz(slices.Compact(served)), off: http.StatusNotFound})
 }
 
-// soon aborts a response that the client does not read.
-func soon(next http.Handler) http.Handler {
+// withWriteDeadline aborts a response that the client does not read.
+func withWriteDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(quick)) // fails only without a connection
 		next.ServeHTTP(w, r)
 	})
 }
 
-func answer(code int, message string) http.Handler {
+func respondWith(code int, message string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, message, code) })
 }
 

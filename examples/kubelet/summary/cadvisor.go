@@ -15,7 +15,7 @@ func (p *Provider) cadvisor(ctx context.Context) (families, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.tell("cadvisor", in.unread)
+	p.logUnread("cadvisor", in.unread)
 	f := families{}
 	f.machine(in, p.cfg.Machine)
 	f.root(p, in)
@@ -138,9 +138,9 @@ func (in *reading) device(dir string) string {
 }
 
 func (f families) cgroup(figures []figure, in *reading, s *subject) {
-	f.add(about{"container_last_seen", "Unix time at which the container was last observed, in seconds", false}, s.labels, float64(s.at.Unix()), s.at)
+	f.add(metricInfo{"container_last_seen", "Unix time at which the container was last observed, in seconds", false}, s.labels, float64(s.at.Unix()), s.at)
 	if !s.created.IsZero() {
-		f.add(about{"container_start_time_seconds", "Unix time of the container's start, in seconds", false}, s.labels, float64(s.created.Unix()), time.Time{})
+		f.add(metricInfo{"container_start_time_seconds", "Unix time of the container's start, in seconds", false}, s.labels, float64(s.created.Unix()), time.Time{})
 	}
 	if s.network != nil {
 		f.network(s)
@@ -159,10 +159,10 @@ func (f families) cgroup(figures []figure, in *reading, s *subject) {
 				labels = labels.and(figures[i].more...)
 			}
 			when := at
-			if figures[i].given {
+			if figures[i].setting {
 				when = time.Time{}
 			}
-			f.add(figures[i].about, labels, value, when)
+			f.add(figures[i].metricInfo, labels, value, when)
 		}
 	}
 	for _, d := range s.details.Devices {
@@ -176,7 +176,7 @@ func (f families) cgroup(figures []figure, in *reading, s *subject) {
 			{"container_fs_reads_total", "Completed reads", d.Operations.Read},
 			{"container_fs_writes_total", "Completed writes", d.Operations.Written},
 		} {
-			f.add(about{v.name, v.help, true}, labels, float64(v.value), at)
+			f.add(metricInfo{v.name, v.help, true}, labels, float64(v.value), at)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func (f families) network(s *subject) {
 				{"errors", "Errors of packets " + way.verb, way.traffic.Errors},
 			} {
 				if v.value != nil {
-					f.add(about{"container_network_" + way.name + "_" + v.what + "_total", v.help, true}, labels, float64(*v.value), s.network.Time)
+					f.add(metricInfo{"container_network_" + way.name + "_" + v.what + "_total", v.help, true}, labels, float64(*v.value), s.network.Time)
 				}
 			}
 		}
@@ -217,17 +217,17 @@ func (f families) disk(s *subject, d *stats.Filesystem, device string) {
 		{"container_fs_inodes_free", "Number of free inodes of this file system", d.InodesFree},
 	} {
 		if v.value != nil {
-			f.add(about{v.name, v.help, false}, labels, float64(*v.value), d.Time)
+			f.add(metricInfo{v.name, v.help, false}, labels, float64(*v.value), d.Time)
 		}
 	}
 }
 
 func (f families) machine(in *reading, m Machine) {
-	f.add(about{"cadvisor_version_info", "1, with the versions of kernel and operating system as labels; the labels for Docker and cAdvisor are empty", false},
+	f.add(metricInfo{"cadvisor_version_info", "1, with the versions of kernel and operating system as labels; the labels for Docker and cAdvisor are empty", false},
 		pairs("kernelVersion", m.Kernel, "osVersion", m.OS, "dockerVersion", "", "cadvisorVersion", "", "cadvisorRevision", ""), 1, time.Time{})
 	labels := pairs("boot_id", m.BootID, "machine_id", m.MachineID, "system_uuid", m.SystemUUID)
 	add := func(name, help string, value float64) {
-		f.add(about{name, help, false}, labels, value, in.machine.Time)
+		f.add(metricInfo{name, help, false}, labels, value, in.machine.Time)
 	}
 	add("machine_cpu_cores", "Logical CPUs", float64(in.machine.Processors))
 	if t := in.topology; t.Cores > 0 {
@@ -240,6 +240,6 @@ func (f families) machine(in *reading, m Machine) {
 	if in.machine.Swap != nil {
 		add("machine_swap_bytes", "Swap of the machine, in bytes", float64(*in.machine.Swap))
 	}
-	f.add(about{"machine_scrape_error", "1 if reading the machine's resources failed, else 0", false}, nil, 0, time.Time{})
-	f.add(about{"container_scrape_error", "1 if reading container statistics failed, else 0", false}, nil, 0, time.Time{})
+	f.add(metricInfo{"machine_scrape_error", "1 if reading the machine's resources failed, else 0", false}, nil, 0, time.Time{})
+	f.add(metricInfo{"container_scrape_error", "1 if reading container statistics failed, else 0", false}, nil, 0, time.Time{})
 }

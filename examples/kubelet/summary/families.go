@@ -19,11 +19,11 @@ type families map[string]*family
 var _ prometheus.Gatherer = families(nil)
 
 type family struct {
-	about
+	metricInfo
 	samples []sample
 }
 
-type about struct {
+type metricInfo struct {
 	name, help string
 	counter    bool
 }
@@ -42,10 +42,10 @@ type labelSet struct {
 }
 
 // add adds one value. labels may be nil. A zero time means the time of the scrape.
-func (f families) add(a about, labels *labelSet, value float64, at time.Time) {
+func (f families) add(a metricInfo, labels *labelSet, value float64, at time.Time) {
 	to := f[a.name]
 	if to == nil {
-		to = &family{about: a}
+		to = &family{metricInfo: a}
 		f[a.name] = to
 	}
 	s := sample{labels: labels, value: value}

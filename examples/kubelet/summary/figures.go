@@ -7,20 +7,20 @@ import (
 )
 
 type figure struct {
-	about
+	metricInfo
 	// more has further labels as alternating names and values.
 	more []string
-	// given is true for a setting, which has no time.
-	given bool
-	of    func(d *stats.Details) (value float64, known bool)
+	// setting is true for a setting, which has no time.
+	setting bool
+	of      func(d *stats.Details) (value float64, known bool)
 }
 
 func figures() []figure {
 	gauge := func(name, help string, of func(*stats.Details) (float64, bool)) figure {
-		return figure{about: about{name, help, false}, of: of}
+		return figure{metricInfo: metricInfo{name, help, false}, of: of}
 	}
 	counter := func(name, help string, of func(*stats.Details) (float64, bool)) figure {
-		return figure{about: about{name, help, true}, of: of}
+		return figure{metricInfo: metricInfo{name, help, true}, of: of}
 	}
 	out := []figure{
 		counter("container_cpu_user_seconds_total", "CPU time in user mode, in seconds", seconds(func(d *stats.Details) *time.Duration { return d.User })),
@@ -46,7 +46,7 @@ func figures() []figure {
 		gauge("container_threads_max", "Maximum number of processes and threads; 0 without a limit", limit(func(d *stats.Details) (*uint64, *uint64) { return d.Given.Processes, d.Processes })),
 	}
 	out = append(out, figure{
-		about: about{"container_cpu_usage_seconds_total", "Used CPU time, in seconds", true}, more: []string{"cpu", "total"},
+		metricInfo: metricInfo{"container_cpu_usage_seconds_total", "Used CPU time, in seconds", true}, more: []string{"cpu", "total"},
 		of: seconds(func(d *stats.Details) *time.Duration { return d.CPU.Total }),
 	})
 	out = append(out, failures()...)
@@ -64,7 +64,7 @@ func failures() (out []figure) {
 		{"pgfault", "hierarchy", func(d *stats.Details) *uint64 { return d.Memory.PageFaults }},
 		{"pgmajfault", "hierarchy", func(d *stats.Details) *uint64 { return d.Memory.MajorPageFaults }},
 	} {
-		out = append(out, figure{about: about{"container_memory_failures_total", "Page faults", true}, more: []string{"failure_type", f.kind, "scope", f.scope}, of: number(f.of)})
+		out = append(out, figure{metricInfo: metricInfo{"container_memory_failures_total", "Page faults", true}, more: []string{"failure_type", f.kind, "scope", f.scope}, of: number(f.of)})
 	}
 	return out
 }
@@ -79,11 +79,11 @@ func pressures() (out []figure) {
 		{"io", func(d *stats.Details) *stats.Pressure { return d.IO }},
 	} {
 		total := func(of func(stats.Pressure) time.Duration) func(*stats.Details) (float64, bool) {
-			return known(p.of, func(pressure stats.Pressure) float64 { return of(pressure).Seconds() })
+			return optional(p.of, func(pressure stats.Pressure) float64 { return of(pressure).Seconds() })
 		}
 		out = append(out,
-			figure{about: about{"container_pressure_" + p.what + "_stalled_seconds_total", "Time for which all tasks waited for a resource (" + p.what + "), in seconds", true}, of: total(func(p stats.Pressure) time.Duration { return p.Full.Total })},
-			figure{about: about{"container_pressure_" + p.what + "_waiting_seconds_total", "Time for which some tasks waited for a resource (" + p.what + "), in seconds", true}, of: total(func(p stats.Pressure) time.Duration { return p.Some.Total })})
+			figure{metricInfo: metricInfo{"container_pressure_" + p.what + "_stalled_seconds_total", "Time for which all tasks waited for a resource (" + p.what + "), in seconds", true}, of: total(func(p stats.Pressure) time.Duration { return p.Full.Total })},
+			figure{metricInfo: metricInfo{"container_pressure_" + p.what + "_waiting_seconds_total", "Time for which some tasks waited for a resource (" + p.what + "), in seconds", true}, of: total(func(p stats.Pressure) time.Duration { return p.Some.Total })})
 	}
 	return out
 }
@@ -91,7 +91,7 @@ func pressures() (out []figure) {
 // specs returns the metrics of a cgroup's settings.
 func specs() []figure {
 	spec := func(name, help string, of func(*stats.Details) (float64, bool)) figure {
-		return figure{about: about{name, help, false}, given: true, of: of}
+		return figure{metricInfo: metricInfo{name, help, false}, setting: true, of: of}
 	}
 	return []figure{
 		spec("container_spec_cpu_period", "Period of the CPU quota, in microseconds", micros(func(d *stats.Details) *time.Duration { return d.Given.Period })),
@@ -103,8 +103,8 @@ func specs() []figure {
 	}
 }
 
-// known returns a figure that is unknown if its field is nil.
-func known[T any](of func(*stats.Details) *T, value func(T) float64) func(*stats.Details) (float64, bool) {
+// optional returns a figure that is unknown if its field is nil.
+func optional[T any](of func(*stats.Details) *T, value func(T) float64) func(*stats.Details) (float64, bool) {
 	return func(d *stats.Details) (float64, bool) {
 		field := of(d)
 		if field == nil {
@@ -115,7 +115,7 @@ func known[T any](of func(*stats.Details) *T, value func(T) float64) func(*stats
 }
 
 func number(of func(*stats.Details) *uint64) func(*stats.Details) (float64, bool) {
-	return known(of, func(n uint64) float64 { return float64(n) })
+	return optional(of, func(n uint64) float64 { return float64(n) })
 }
 
 // limit reports 0 for a missing limit if the usage is known. Otherwise a missing limit is unknown.
@@ -130,11 +130,11 @@ func limit(of func(*stats.Details) (limit, use *uint64)) func(*stats.Details) (f
 }
 
 func seconds(of func(*stats.Details) *time.Duration) func(*stats.Details) (float64, bool) {
-	return known(of, time.Duration.Seconds)
+	return optional(of, time.Duration.Seconds)
 }
 
 func micros(of func(*stats.Details) *time.Duration) func(*stats.Details) (float64, bool) {
-	return known(of, func(t time.Duration) float64 { return t.Seconds() * 1e6 })
+	return optional(of, func(t time.Duration) float64 { return t.Seconds() * 1e6 })
 }
 
 // withQuota returns a figure that is unknown without a CPU quota: the kernel counts only with one.

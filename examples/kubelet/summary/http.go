@@ -43,7 +43,7 @@ func (p *Provider) Resource() http.Handler {
 	return gathered(func(ctx context.Context) (families, error) {
 		s, err := p.Summary(ctx, CPUAndMemory)
 		if err != nil {
-			p.tell("resource", []error{err})
+			p.logUnread("resource", []error{err})
 		}
 		return resources(s), nil
 	})

@@ -115,9 +115,9 @@ func (p *Provider) Summary(ctx context.Context, part Part) (*statsapi.Summary, e
 	if err != nil {
 		return nil, err
 	}
-	p.tell(fmt.Sprint("summary ", part), in.unread)
+	p.logUnread(fmt.Sprint("summary ", part), in.unread)
 	if part == All {
-		in.storage = p.known(ctx, in.pods)
+		in.storage = p.lastMeasured(ctx, in.pods)
 	}
 	return build(in), nil
 }
@@ -288,8 +288,8 @@ func (in *reading) writable() {
 	}
 }
 
-// tell logs the read errors of a kind of request when they change.
-func (p *Provider) tell(asked string, unread []error) {
+// logUnread logs the read errors of a kind of request when they change.
+func (p *Provider) logUnread(asked string, unread []error) {
 	err := errors.Join(unread...)
 	text := ""
 	if err != nil {

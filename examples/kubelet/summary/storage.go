@@ -54,8 +54,8 @@ type folder struct {
 	log     Log                  // of a container's logs, else empty
 }
 
-// looks is the number of scans for due pods in each period.
-const looks = 6
+// scansPerPeriod is the number of scans for due pods in each period.
+const scansPerPeriod = 6
 
 // Run measures volumes and logs until ctx is done: those of a new pod at once, then once per
 // period. It varies the period by up to 10 %, so that pods do not all become due together. Each
@@ -66,15 +66,15 @@ func (p *Provider) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	for ok := true; ok; ok = run.Sleep(ctx, p.cfg.Period/looks) {
-		p.look(ctx)
+	for ok := true; ok; ok = run.Sleep(ctx, p.cfg.Period/scansPerPeriod) {
+		p.scan(ctx)
 	}
 	<-p.measure.group.Idle()
 	return nil
 }
 
-// look starts measurements of the pods that are due and forgets removed pods.
-func (p *Provider) look(ctx context.Context) {
+// scan starts measurements of the pods that are due and forgets removed pods.
+func (p *Provider) scan(ctx context.Context) {
 	pods, now := p.cfg.Pods(), time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,8 +172,8 @@ func (p *Provider) folders(ctx context.Context, pod *v1.Pod, f func(v *v1.Volume
 	}
 }
 
-// known returns the last measurements of pods. It reads no volume.
-func (p *Provider) known(ctx context.Context, seen []stats.Pod) map[types.UID]storage {
+// lastMeasured returns the last measurements of pods. It reads no volume.
+func (p *Provider) lastMeasured(ctx context.Context, seen []stats.Pod) map[types.UID]storage {
 	out := make(map[types.UID]storage, len(seen))
 	for _, s := range seen {
 		uid := types.UID(s.UID)
@@ -210,7 +210,7 @@ func (p *Provider) Storage(ctx context.Context, pods []*v1.Pod) map[types.UID]st
 			seen[i].Containers = append(seen[i].Containers, stats.Container{Name: c.Name})
 		}
 	}
-	in := &reading{part: All, at: time.Now(), pods: seen, storage: p.known(ctx, seen)}
+	in := &reading{part: All, at: time.Now(), pods: seen, storage: p.lastMeasured(ctx, seen)}
 	out := make(map[types.UID]statsapi.PodStats, len(pods))
 	for i := range in.pods {
 		out[types.UID(in.pods[i].UID)] = in.pod(&in.pods[i])

@@ -310,7 +310,7 @@ func TestMeasuring(t *testing.T) {
 	_, known := s.cfg.Meter.Known(dir)
 	require.True(t, known)
 	s.pods = nil
-	p.look(t.Context())
+	p.scan(t.Context())
 	_, known = s.cfg.Meter.Known(dir)
 	require.False(t, known)
 	require.Empty(t, p.measure.pods)
@@ -460,7 +460,7 @@ func TestUnmeasured(t *testing.T) {
 		s.cfg.Period = time.Nanosecond
 	})
 	look := func() {
-		p.look(t.Context())
+		p.scan(t.Context())
 		<-p.measure.group.Idle()
 	}
 	look()

@@ -31,10 +31,10 @@ func TestText(t *testing.T) {
 		0, 1, -1, 2, 0.5, 1e-5, 0.0001, 999999, 1e6, 1000001, 123456789, -999999, 1.5e9, 1 << 53, math.MaxFloat64, math.SmallestNonzeroFloat64,
 		math.Inf(1), math.Inf(-1), math.NaN(), math.Copysign(0, -1),
 	} {
-		f.add(about{"value", "a \\ \"help\"\nof two lines", true}, nil, value, time.Time{})
-		f.add(about{"timed", "", false}, pairs("b", "x\\y\n\"z\" é", "a", ""), value, time.UnixMilli(1700000000123))
+		f.add(metricInfo{"value", "a \\ \"help\"\nof two lines", true}, nil, value, time.Time{})
+		f.add(metricInfo{"timed", "", false}, pairs("b", "x\\y\n\"z\" é", "a", ""), value, time.UnixMilli(1700000000123))
 	}
-	f.add(about{"before", "sorted", false}, pairs("c", "1").and("d", "2", "a", "3"), 5, time.UnixMilli(-3))
+	f.add(metricInfo{"before", "sorted", false}, pairs("c", "1").and("d", "2", "a", "3"), 5, time.UnixMilli(-3))
 	equalsExpfmt(t, f)
 }
 
@@ -44,7 +44,7 @@ func FuzzText(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, image string, value float64, at int64) {
 		name, image = strings.ToValidUTF8(name, "?"), strings.ToValidUTF8(image, "?") // gRPC guarantees valid UTF-8
 		f := families{}
-		f.add(about{"container_x", name, true}, pairs("name", name).and("image", image), value, time.UnixMilli(at))
+		f.add(metricInfo{"container_x", name, true}, pairs("name", name).and("image", image), value, time.UnixMilli(at))
 		equalsExpfmt(t, f)
 	})
 }

@@ -49,9 +49,9 @@ type Notifier struct {
 // ErrAlreadyRun is returned by a second Run.
 var ErrAlreadyRun = errors.New("systemd: Run was called before")
 
-// shortest is the exclusive lower bound of the period of pings. A loaded machine delays a ping by
+// minPingPeriod is the exclusive lower bound of the period of pings. A loaded machine delays a ping by
 // less than that.
-const shortest = time.Second
+const minPingPeriod = time.Second
 
 // New reads the environment and returns a Notifier. It fails if the timeout requires a ping each
 // second or more often.
@@ -65,8 +65,8 @@ func New(cfg Config) (*Notifier, error) {
 			return nil, fmt.Errorf("systemd: WATCHDOG_USEC: %w", err)
 		}
 	}
-	if cfg.Timeout != 0 && cfg.Timeout/2 <= shortest {
-		return nil, fmt.Errorf("systemd: watchdog timeout (WatchdogSec) %s must be longer than %s", cfg.Timeout, 2*shortest)
+	if cfg.Timeout != 0 && cfg.Timeout/2 <= minPingPeriod {
+		return nil, fmt.Errorf("systemd: watchdog timeout (WatchdogSec) %s must be longer than %s", cfg.Timeout, 2*minPingPeriod)
 	}
 	fields.Default(&cfg.Notify, func(state string) (bool, error) { return daemon.SdNotify(false, state) })
 	fields.Logger(&cfg.Logger)

@@ -59,7 +59,7 @@ func (m *Manager) create(ctx context.Context, pod *v1.Pod, node *v1.Node) error 
 	case nothing:
 		return nil
 	case refuse:
-		return fmt.Errorf("%w: %s", errStranger, there.UID)
+		return fmt.Errorf("%w: %s", errForeignPod, there.UID)
 	}
 	if err := m.remove(ctx, there); err != nil {
 		return err

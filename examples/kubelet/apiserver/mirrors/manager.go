@@ -233,7 +233,7 @@ func (m *Manager) attempt(ctx context.Context, name types.NamespacedName) {
 	}
 }
 
-var errStranger = errors.New("the name belongs to a pod that is not a mirror pod of this node")
+var errForeignPod = errors.New("the name belongs to a pod that is not a mirror pod of this node")
 
 // act performs the next action at the server. again reports that the Node is missing.
 func (m *Manager) act(ctx context.Context, pod, mirror *v1.Pod) (again bool, err error) {
@@ -247,7 +247,7 @@ func (m *Manager) act(ctx context.Context, pod, mirror *v1.Pod) (again bool, err
 	case wait:
 		return true, nil
 	case refuse:
-		return false, fmt.Errorf("%w: %s", errStranger, mirror.UID)
+		return false, fmt.Errorf("%w: %s", errForeignPod, mirror.UID)
 	case replace:
 		if err := m.remove(ctx, mirror); err != nil {
 			return false, err

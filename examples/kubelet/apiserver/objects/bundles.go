@@ -18,9 +18,9 @@ import (
 
 // bundles reads the trust bundles in the version that the server serves.
 type bundles struct {
-	of    *Objects
-	final *whole[*certv1.ClusterTrustBundle, *certv1.ClusterTrustBundleList]
-	beta  *whole[*certv1beta1.ClusterTrustBundle, *certv1beta1.ClusterTrustBundleList]
+	of   *Objects
+	v1   *kindFeed[*certv1.ClusterTrustBundle, *certv1.ClusterTrustBundleList]
+	beta *kindFeed[*certv1beta1.ClusterTrustBundle, *certv1beta1.ClusterTrustBundleList]
 
 	mu      *sync.Mutex
 	version *string // "" before the first request
@@ -41,12 +41,12 @@ func newBundles(o *Objects) bundles {
 	}
 	return bundles{
 		of: o, mu: &sync.Mutex{}, version: new(string),
-		final: newWhole(o, o.cfg.Client.TrustBundles(), nil, changed),
-		beta:  newWhole(o, o.cfg.Client.TrustBundlesV1beta1(), nil, changed),
+		v1:   newKindFeed(o, o.cfg.Client.TrustBundles(), nil, changed),
+		beta: newKindFeed(o, o.cfg.Client.TrustBundlesV1beta1(), nil, changed),
 	}
 }
 
-func (b bundles) served(ctx context.Context) (string, error) {
+func (b bundles) servedVersion(ctx context.Context) (string, error) {
 	b.mu.Lock()
 	known := *b.version
 	b.mu.Unlock()
@@ -69,12 +69,12 @@ func (b bundles) served(ctx context.Context) (string, error) {
 }
 
 func (b bundles) all(ctx context.Context) (out []bundle, err error) {
-	version, err := b.served(ctx)
+	version, err := b.servedVersion(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if version == "v1" {
-		all, err := b.final.all(ctx)
+		all, err := b.v1.all(ctx)
 		for _, o := range all {
 			out = append(out, bundle{o.Name, o.Spec.SignerName, o.Spec.TrustBundle, o.Labels})
 		}

@@ -44,9 +44,9 @@ type Objects struct {
 
 	configMaps *pool[*v1.ConfigMap, *v1.ConfigMapList]
 	secrets    *pool[*v1.Secret, *v1.SecretList]
-	services   *whole[*v1.Service, *v1.ServiceList]
-	classes    *whole[*nodev1.RuntimeClass, *nodev1.RuntimeClassList]
-	drivers    *whole[*storagev1.CSIDriver, *storagev1.CSIDriverList]
+	services   *kindFeed[*v1.Service, *v1.ServiceList]
+	classes    *kindFeed[*nodev1.RuntimeClass, *nodev1.RuntimeClassList]
+	drivers    *kindFeed[*storagev1.CSIDriver, *storagev1.CSIDriverList]
 	bundles    bundles
 	tokens     *objects.TokenCache
 }
@@ -73,9 +73,9 @@ func New(cfg Config) (_ *Objects, err error) {
 	c := cfg.Client
 	o.configMaps = newPool(o, objects.KindConfigMap, c.ConfigMaps(""), func(m *v1.ConfigMap) *bool { return m.Immutable })
 	o.secrets = newPool(o, objects.KindSecret, c.Secrets(""), func(s *v1.Secret) *bool { return s.Immutable })
-	o.services = newWhole(o, c.Services(""), trimService, nil)
-	o.classes = newWhole(o, c.RuntimeClasses(), nil, nil)
-	o.drivers = newWhole(o, c.CSIDrivers(), nil, nil)
+	o.services = newKindFeed(o, c.Services(""), trimService, nil)
+	o.classes = newKindFeed(o, c.RuntimeClasses(), nil, nil)
+	o.drivers = newKindFeed(o, c.CSIDrivers(), nil, nil)
 	o.bundles = newBundles(o)
 	if o.tokens, err = objects.NewTokenCache(objects.TokenCacheConfig{Tokens: issuer{c}, Logger: cfg.Logger}); err != nil {
 		return nil, fmt.Errorf("objects: %w", err)

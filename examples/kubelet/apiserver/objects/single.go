@@ -16,8 +16,8 @@ import (
 	"github.com/podwright/podwright/volume/objects"
 )
 
-// patience bounds the wait for the first response about an object.
-const patience = time.Second
+// firstReadTimeout bounds the wait for the first response about an object.
+const firstReadTimeout = time.Second
 
 // pool watches requested objects of a kind, one by one.
 type pool[T apiserver.Object, L runtime.Object] struct {
@@ -77,7 +77,7 @@ func await(ctx context.Context, answered <-chan struct{}, why func() error) erro
 		return nil
 	default:
 	}
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(firstReadTimeout)
 	defer timer.Stop()
 	select {
 	case <-answered:

@@ -38,7 +38,7 @@ func (s Sink) Get(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
 	if apierrors.IsForbidden(err) {
 		return s.find(ctx, ref, err)
 	}
-	return pod, classed(err)
+	return pod, asSinkError(err)
 }
 
 // find looks for a pod in the list of the node's pods, which a node may always read.
@@ -62,16 +62,16 @@ func (s Sink) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodStatus)
 		return nil, err
 	}
 	pod, err := s.client.Pods(ref.Namespace).Patch(ctx, ref.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	return pod, classed(err)
+	return pod, asSinkError(err)
 }
 
 // Delete implements status.Sink.
 func (s Sink) Delete(ctx context.Context, ref status.Ref) error {
-	return classed(s.client.Pods(ref.Namespace).Delete(ctx, ref.Name, atOnce(ref.UID)))
+	return asSinkError(s.client.Pods(ref.Namespace).Delete(ctx, ref.Name, atOnce(ref.UID)))
 }
 
-// classed wraps errors of a server in the errors of a Sink.
-func classed(err error) error {
+// asSinkError wraps errors of a server in the errors of a Sink.
+func asSinkError(err error) error {
 	switch {
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("%w: %w", status.ErrNotFound, err)

@@ -58,8 +58,8 @@ type Config struct {
 // needs no shutdown.
 type Auth struct {
 	cfg      Config
-	tokens   *answers[authv1.TokenReviewStatus]
-	accesses *answers[bool]
+	tokens   *reviewCache[authv1.TokenReviewStatus]
+	accesses *reviewCache[bool]
 }
 
 // ErrUnauthenticated is wrapped by errors for requests without valid credentials.
@@ -95,7 +95,7 @@ func New(cfg Config) (*Auth, error) {
 	if err := f.Err(); err != nil {
 		return nil, err
 	}
-	return &Auth{cfg: cfg, tokens: newAnswers[authv1.TokenReviewStatus](), accesses: newAnswers[bool]()}, nil
+	return &Auth{cfg: cfg, tokens: newReviewCache[authv1.TokenReviewStatus](), accesses: newReviewCache[bool]()}, nil
 }
 
 // Authenticate returns the user of a request, and removes the token from its headers. All errors
@@ -105,7 +105,7 @@ func (a *Auth) Authenticate(r *http.Request) (User, error) {
 	if roots := a.roots(); roots != nil && r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
 		u, err := userOf(r.TLS.PeerCertificates, roots)
 		if err == nil {
-			return known(u), nil
+			return authenticatedUser(u), nil
 		}
 		wrong = append(wrong, err)
 	}
@@ -115,12 +115,12 @@ func (a *Auth) Authenticate(r *http.Request) (User, error) {
 			u, err = a.tokenUser(r.Context(), token)
 		}
 		if err == nil {
-			return known(u), nil
+			return authenticatedUser(u), nil
 		}
 		wrong = append(wrong, err)
 	}
 	if len(wrong) == 0 && a.cfg.Anonymous {
-		return stranger(), nil
+		return anonymous(), nil
 	}
 	return User{}, errors.Join(append([]error{ErrUnauthenticated}, wrong...)...)
 }

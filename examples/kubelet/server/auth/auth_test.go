@@ -308,11 +308,11 @@ func TestOneReviewForMany(t *testing.T) {
 // The cache is bounded, whatever unauthenticated clients send.
 func TestKeptIsBounded(t *testing.T) {
 	w := newWorld(t)
-	for i := range kept + 100 {
+	for i := range maxResults + 100 {
 		_, err := w.tokens.get(t.Context(), i, func(context.Context) (authv1.TokenReviewStatus, time.Duration, error) {
 			return authv1.TokenReviewStatus{}, time.Hour, nil
 		})
 		require.NoError(t, err)
 	}
-	require.Len(t, w.tokens.kept.Keys(), kept)
+	require.Len(t, w.tokens.results.Keys(), maxResults)
 }

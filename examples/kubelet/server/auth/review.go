@@ -25,41 +25,41 @@ type Reviews interface {
 }
 
 const (
-	// kept is the maximum number of cached results of each kind. The least recently used ones are
+	// maxResults is the maximum number of cached results of each kind. The least recently used ones are
 	// removed first.
-	kept = 8192
+	maxResults = 8192
 	// reviewTimeout bounds a review with its retries.
 	reviewTimeout = 10 * time.Second
 )
 
-// answers caches results of reviews. Concurrent equal requests share one review.
-type answers[T any] struct {
-	kept   *cache.LRUExpireCache
-	flight singleflight.Group
+// reviewCache caches results of reviews. Concurrent equal requests share one review.
+type reviewCache[T any] struct {
+	results *cache.LRUExpireCache
+	flight  singleflight.Group
 }
 
-func newAnswers[T any]() *answers[T] {
-	return &answers[T]{kept: cache.NewLRUExpireCache(kept)}
+func newReviewCache[T any]() *reviewCache[T] {
+	return &reviewCache[T]{results: cache.NewLRUExpireCache(maxResults)}
 }
 
 // get returns the cached result of a question, or calls ask. ask returns its result's lifetime in
 // the cache; errors are not cached. The call may serve several requests, so it ends after
 // reviewTimeout and not with the context of the first one.
-func (a *answers[T]) get(ctx context.Context, question any, ask func(context.Context) (T, time.Duration, error)) (none T, err error) {
+func (a *reviewCache[T]) get(ctx context.Context, question any, ask func(context.Context) (T, time.Duration, error)) (none T, err error) {
 	text, err := json.Marshal(question)
 	if err != nil {
 		return none, err
 	}
 	key := sha256.Sum256(text) // a hash, so that tokens do not stay in memory
 	answer, err, _ := a.flight.Do(string(key[:]), func() (any, error) {
-		if answer, ok := a.kept.Get(key); ok { // an earlier flight may have just ended
+		if answer, ok := a.results.Get(key); ok { // an earlier flight may have just ended
 			return answer, nil
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout)
 		defer cancel()
 		answer, ttl, err := ask(ctx)
 		if err == nil && ttl > 0 {
-			a.kept.Add(key, answer, ttl)
+			a.results.Add(key, answer, ttl)
 		}
 		return answer, err
 	})

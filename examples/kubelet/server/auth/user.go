@@ -33,12 +33,12 @@ func UserFrom(ctx context.Context) (User, bool) {
 	return u, ok
 }
 
-// known returns an authenticated user, with the group for such users.
-func known(u User) User {
+// authenticatedUser returns an authenticated user, with the group for such users.
+func authenticatedUser(u User) User {
 	if !slices.Contains(u.Groups, authenticated) && !slices.Contains(u.Groups, unauthenticated) {
 		u.Groups = append(slices.Clip(u.Groups), authenticated)
 	}
 	return u
 }
 
-func stranger() User { return User{Username: Anonymous, Groups: []string{unauthenticated}} }
+func anonymous() User { return User{Username: Anonymous, Groups: []string{unauthenticated}} }

@@ -21,7 +21,7 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-type asker struct {
+type requester struct {
 	requests apiserver.Resource[*certv1.CertificateSigningRequest, *certv1.CertificateSigningRequestList]
 	signer   string
 	log      *slog.Logger
@@ -30,10 +30,10 @@ type asker struct {
 // watchSeconds is the timeout of one watch of a request.
 const watchSeconds = 300
 
-// ask posts a request for a key, or finds the existing one, and waits for the certificate until ctx
+// obtain posts a request for a key, or finds the existing one, and waits for the certificate until ctx
 // is done.
-func (a asker) ask(ctx context.Context, key crypto.Signer, template *x509.CertificateRequest) (certPEM []byte, err error) {
-	own, err := a.request(key, template)
+func (a requester) obtain(ctx context.Context, key crypto.Signer, template *x509.CertificateRequest) (certPEM []byte, err error) {
+	own, err := a.newRequest(key, template)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (a asker) ask(ctx context.Context, key crypto.Signer, template *x509.Certif
 	return certPEM, nil
 }
 
-func (a asker) request(key crypto.Signer, template *x509.CertificateRequest) (*certv1.CertificateSigningRequest, error) {
+func (a requester) newRequest(key crypto.Signer, template *x509.CertificateRequest) (*certv1.CertificateSigningRequest, error) {
 	text, err := cert.MakeCSRFromTemplate(key, template)
 	if err != nil {
 		return nil, fmt.Errorf("certificate signing request: %w", err)
@@ -70,7 +70,7 @@ func (a asker) request(key crypto.Signer, template *x509.CertificateRequest) (*c
 }
 
 // wait waits for the outcome of a request. It retries while the server is unreachable.
-func (a asker) wait(ctx context.Context, name string, uid types.UID) ([]byte, error) {
+func (a requester) wait(ctx context.Context, name string, uid types.UID) ([]byte, error) {
 	for last := ""; ; {
 		began := time.Now()
 		now, err := a.requests.Get(ctx, name, metav1.GetOptions{})
@@ -105,7 +105,7 @@ func (a asker) wait(ctx context.Context, name string, uid types.UID) ([]byte, er
 }
 
 // watch waits for the outcome of a request. It returns nil, nil if the watch ends first.
-func (a asker) watch(ctx context.Context, now *certv1.CertificateSigningRequest) ([]byte, error) {
+func (a requester) watch(ctx context.Context, now *certv1.CertificateSigningRequest) ([]byte, error) {
 	seconds := int64(watchSeconds)
 	w, err := a.requests.Watch(ctx, metav1.ListOptions{
 		FieldSelector:   fields.OneTermEqualSelector("metadata.name", now.Name).String(),

@@ -10,14 +10,14 @@ import (
 
 // A path has one holder at a time, other paths do not wait for it, and unused locks are deleted.
 func TestTurns(t *testing.T) {
-	var all turns
+	var all pathLocks
 	var inside, most atomic.Int32
-	give := all.take("other")
+	give := all.lock("other")
 	var wait sync.WaitGroup
 	for range 20 {
 		wait.Go(func() {
 			for range 50 {
-				give := all.take("path")
+				give := all.lock("path")
 				if inside.Add(1) > 1 {
 					most.Store(inside.Load())
 				}

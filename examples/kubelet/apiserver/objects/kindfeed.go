@@ -17,8 +17,8 @@ import (
 	"github.com/podwright/podwright/volume/objects"
 )
 
-// whole watches all objects of a kind after its start.
-type whole[T apiserver.Object, L runtime.Object] struct {
+// kindFeed watches all objects of a kind after its start.
+type kindFeed[T apiserver.Object, L runtime.Object] struct {
 	of  *Objects
 	cfg apiserver.FeedConfig[T, L]
 
@@ -26,11 +26,11 @@ type whole[T apiserver.Object, L runtime.Object] struct {
 	feed *apiserver.Feed[T, L]
 }
 
-func newWhole[T apiserver.Object, L runtime.Object](o *Objects, r apiserver.Resource[T, L], trim func(T), changed func([]types.NamespacedName)) *whole[T, L] {
-	return &whole[T, L]{of: o, cfg: apiserver.FeedConfig[T, L]{Resource: r, Trim: trim, OnChange: changed, Logger: o.cfg.Logger}}
+func newKindFeed[T apiserver.Object, L runtime.Object](o *Objects, r apiserver.Resource[T, L], trim func(T), changed func([]types.NamespacedName)) *kindFeed[T, L] {
+	return &kindFeed[T, L]{of: o, cfg: apiserver.FeedConfig[T, L]{Resource: r, Trim: trim, OnChange: changed, Logger: o.cfg.Logger}}
 }
 
-func (w *whole[T, L]) start() (*apiserver.Feed[T, L], error) {
+func (w *kindFeed[T, L]) start() (*apiserver.Feed[T, L], error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.feed != nil {
@@ -46,7 +46,7 @@ func (w *whole[T, L]) start() (*apiserver.Feed[T, L], error) {
 }
 
 // synced returns the watch. It waits for the first list for a short time.
-func (w *whole[T, L]) synced(ctx context.Context) (*apiserver.Feed[T, L], error) {
+func (w *kindFeed[T, L]) synced(ctx context.Context) (*apiserver.Feed[T, L], error) {
 	feed, err := w.start()
 	if err == nil {
 		err = await(ctx, feed.Synced(), feed.Err)
@@ -54,7 +54,7 @@ func (w *whole[T, L]) synced(ctx context.Context) (*apiserver.Feed[T, L], error)
 	return feed, err
 }
 
-func (w *whole[T, L]) all(ctx context.Context) ([]T, error) {
+func (w *kindFeed[T, L]) all(ctx context.Context) ([]T, error) {
 	feed, err := w.synced(ctx)
 	if err != nil {
 		return nil, err
