@@ -138,12 +138,12 @@ func (m *takeoverPods) remove(t *testing.T) {
 }
 
 // diffValues returns the keys with different values.
-func diffValues(one, other map[string]string) (out []string) {
-	all := maps.Clone(one)
-	maps.Copy(all, other)
+func diffValues(a, b map[string]string) (out []string) {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		if one[key] != other[key] {
-			out = append(out, fmt.Sprintf("%s: %q and %q", key, one[key], other[key]))
+		if a[key] != b[key] {
+			out = append(out, fmt.Sprintf("%s: %q and %q", key, a[key], b[key]))
 		}
 	}
 	return out

@@ -92,21 +92,21 @@ func (c *churn) matchesRunning(running []*runtimeapi.Container, pod *v1.Pod, sta
 // pods are removed by the next collection, which runs at the start of a kubelet and every minute.
 func (c *churn) noLeftovers(w runtimeState, uids map[string]bool) error {
 	var errs []error
-	dead, holds := map[string]int{}, map[string]bool{}
+	dead, used := map[string]int{}, map[string]bool{}
 	for _, container := range w.containers {
 		if container.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
 			continue
 		}
 		uid := container.Labels[labels.PodUID]
 		unit := uid + "/" + container.Metadata.Name
-		holds[container.PodSandboxId] = true
+		used[container.PodSandboxId] = true
 		if dead[unit]++; dead[unit] > 1 && c.collected || !uids[uid] || container.State != runtimeapi.ContainerState_CONTAINER_EXITED {
 			errs = append(errs, fmt.Errorf("leftover container %s %s (%s)", unit, container.Id, container.State))
 		}
 	}
 	for _, b := range w.sandboxes {
 		uid := b.Labels[labels.PodUID]
-		if b.State != runtimeapi.PodSandboxState_SANDBOX_READY && (!uids[uid] || !holds[b.Id] && c.collected) {
+		if b.State != runtimeapi.PodSandboxState_SANDBOX_READY && (!uids[uid] || !used[b.Id] && c.collected) {
 			errs = append(errs, fmt.Errorf("leftover sandbox %s %s", uid, b.Id))
 		}
 	}

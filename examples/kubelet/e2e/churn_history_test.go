@@ -162,7 +162,7 @@ func (h *history) observeNew(pod string, c *runtimeapi.Container) error {
 
 // observeExited records whether a container exited without having run.
 func (h *history) observeExited(c *runtimeapi.Container) {
-	if _, known := h.cutStarts[c.Id]; known || h.ran[c.Id] != nil {
+	if _, seen := h.cutStarts[c.Id]; seen || h.ran[c.Id] != nil {
 		return
 	}
 	response, err := h.scene.cri.ContainerStatus(context.Background(), c.Id, false)

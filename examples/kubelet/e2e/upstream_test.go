@@ -44,9 +44,9 @@ func newUpstream(t *testing.T, s *scene, bin string) *upstream {
 		port: freePort(t), root: s.root, cgroups: tb.MakeCgroups(t, "/podwright-"+s.node),
 	}
 	t.Cleanup(func() { u.stop(t, syscall.SIGKILL) })
-	nothing := map[string]string{}
+	noEvictions := map[string]string{}
 	for _, signal := range []string{"memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree"} {
-		nothing[signal] = "0%" // no evictions
+		noEvictions[signal] = "0%"
 	}
 	config := map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
@@ -55,7 +55,7 @@ func newUpstream(t *testing.T, s *scene, bin string) *upstream {
 		"address": "127.0.0.1", "port": u.port, "healthzPort": 0,
 		"authentication":         map[string]any{"anonymous": map[string]any{"enabled": true}, "webhook": map[string]any{"enabled": false}},
 		"authorization":          map[string]any{"mode": "AlwaysAllow"},
-		"makeIPTablesUtilChains": false, "failSwapOn": false, "evictionHard": nothing,
+		"makeIPTablesUtilChains": false, "failSwapOn": false, "evictionHard": noEvictions,
 	}
 	text, err := json.Marshal(config)
 	require.NoError(t, err)

@@ -137,13 +137,13 @@ func (n *node) latency(t *testing.T, prefix string) time.Duration {
 	var all []time.Duration
 	for i := range 3 {
 		name := fmt.Sprintf("%s-%d", prefix, i)
-		begun := time.Now()
+		begin := time.Now()
 		n.apply(t, boundPod(name, "\n  containers: ["+runningContainer+"}]"))
 		for n.get(t, "pod", name, "{.status.phase}") != "Running" {
-			require.Less(t, time.Since(begun), waitTimeout)
+			require.Less(t, time.Since(begin), waitTimeout)
 			time.Sleep(10 * time.Millisecond)
 		}
-		all = append(all, time.Since(begun))
+		all = append(all, time.Since(begin))
 		n.do(t, "delete", "pod", name, "--wait=false")
 	}
 	slices.Sort(all)
@@ -281,13 +281,13 @@ func (d *direct) echo(ctx context.Context) error {
 
 // stuckWriter accepts one write and then blocks until its context ends.
 type stuckWriter struct {
-	ctx   context.Context
-	begun chan struct{}
-	once  sync.Once
+	ctx     context.Context
+	blocked chan struct{}
+	once    sync.Once
 }
 
 func (w *stuckWriter) Write(b []byte) (int, error) {
-	w.once.Do(func() { close(w.begun) })
+	w.once.Do(func() { close(w.blocked) })
 	<-w.ctx.Done()
 	return 0, w.ctx.Err()
 }
@@ -315,11 +315,11 @@ func TestHostileSessions(t *testing.T) {
 			require.Equal(t, http.StatusOK, response.StatusCode)
 		}
 		for range 10 {
-			out := &stuckWriter{ctx: ctx, begun: make(chan struct{})}
+			out := &stuckWriter{ctx: ctx, blocked: make(chan struct{})}
 			all.Go(func() {
 				_, _ = d.sessions.Exec(ctx, d.exec("a", "quiet", "command=yes&output=1"), streams.Session{Stdout: out}) // interrupted by the test
 			})
-			<-out.begun
+			<-out.blocked
 		}
 		d.requireServed()
 

@@ -74,8 +74,8 @@ func (n *node) logsAcrossRotations(t *testing.T) {
 	}
 	before := n.rotations(t)
 	lines, last := bufio.NewScanner(out), 0
-	for begun := time.Now(); n.rotations(t) < before+2; {
-		require.Less(t, time.Since(begun), waitTimeout, "rotated %d times", rotated())
+	for begin := time.Now(); n.rotations(t) < before+2; {
+		require.Less(t, time.Since(begin), waitTimeout, "rotated %d times", rotated())
 		for range 100 {
 			require.True(t, lines.Scan(), "%v", lines.Err())
 			number, _, _ := strings.Cut(lines.Text(), " ")
@@ -145,21 +145,21 @@ func (n *node) terminals(t *testing.T) {
 			}
 		}
 	})
-	shows := func(what string) {
-		n.until(t, "the terminal shows "+what, func() error {
+	waitShown := func(text string) {
+		n.until(t, "the terminal shows "+text, func() error {
 			_, err := io.WriteString(screen.master, "stty size\r")
 			require.NoError(t, err)
 			mu.Lock()
 			defer mu.Unlock()
-			if !strings.Contains(shown.String(), what) {
+			if !strings.Contains(shown.String(), text) {
 				return errors.New(shown.String())
 			}
 			return nil
 		})
 	}
-	shows("30 90")
+	waitShown("30 90")
 	screen.resize(t, 50, 132)
-	shows("50 132")
+	waitShown("50 132")
 	_, err := io.WriteString(screen.master, "test -t 2 && exit 3\r")
 	require.NoError(t, err)
 	require.Error(t, cmd.Wait())
@@ -176,13 +176,13 @@ func (n *node) copiesLargeFile(t *testing.T) {
 	_, err = io.CopyN(io.MultiWriter(out, sum), rand.NewChaCha8([32]byte{1}), size)
 	require.NoError(t, errors.Join(err, out.Close()))
 	want := hex.EncodeToString(sum.Sum(nil))
-	begun := time.Now()
+	begin := time.Now()
 	n.do(t, "cp", file, "a:/tmp/much", "-c", "c")
-	there := time.Since(begun)
+	upload := time.Since(begin)
 	require.Contains(t, n.do(t, "exec", "a", "-c", "c", "--", "sha256sum", "/tmp/much"), want)
-	begun = time.Now()
+	begin = time.Now()
 	n.do(t, "cp", "a:/tmp/much", file+"-back", "-c", "c")
-	t.Logf("20 MB: to the container %.1f s, back %.1f s", there.Seconds(), time.Since(begun).Seconds())
+	t.Logf("20 MB: to the container %.1f s, back %.1f s", upload.Seconds(), time.Since(begin).Seconds())
 	n.do(t, "exec", "a", "-c", "c", "--", "rm", "/tmp/much")
 	back, err := os.Open(file + "-back")
 	require.NoError(t, err)

@@ -64,23 +64,23 @@ func read(t *testing.T, file string) string {
 // reported, and the pod can be deleted.
 func longNames(t *testing.T, n *node) {
 	const uid = 36
-	fits := strings.Repeat("n", 255-len(n.namespace)-uid-len("__"))
+	longest := strings.Repeat("n", 255-len(n.namespace)-uid-len("__"))
 	tooLong := strings.Repeat("m", 253)
-	for _, name := range []string{fits, tooLong} {
+	for _, name := range []string{longest, tooLong} {
 		n.apply(t, podManifest(name+`, labels: {app: `+name[:63]+`}`, `
   nodeName: NODE
   containers: [{image: BUSYBOX, name: `+strings.Repeat("c", 63)+`, command: [sleep, "3600"]}]
   terminationGracePeriodSeconds: 1`))
 	}
-	n.ready(t, fits)
-	require.Equal(t, fits[:63]+"\n", n.exec(t, fits+"/"+strings.Repeat("c", 63), "hostname"))
+	n.ready(t, longest)
+	require.Equal(t, longest[:63]+"\n", n.exec(t, longest+"/"+strings.Repeat("c", 63), "hostname"))
 	n.until(t, "an event reports the long name", func() error {
 		if got := n.do(t, "describe", "pod", tooLong); !strings.Contains(got, "FailedCreatePodSandBox") || !strings.Contains(got, "file name too long") {
 			return errors.New(got)
 		}
 		return nil
 	})
-	n.do(t, "delete", "pod", fits, tooLong)
+	n.do(t, "delete", "pod", longest, tooLong)
 }
 
 // Objects have the largest size that the server accepts.

@@ -256,7 +256,7 @@ func (n *node) logOf(pod, container string) (string, error) {
 // requireFieldStays fails the test if a field of a pod differs from want within d.
 func (n *node) requireFieldStays(t *testing.T, pod string, d time.Duration, path, want string) {
 	t.Helper()
-	for begun := time.Now(); time.Since(begun) < d; time.Sleep(300 * time.Millisecond) {
+	for begin := time.Now(); time.Since(begin) < d; time.Sleep(300 * time.Millisecond) {
 		p, err := n.pod(pod)
 		require.NoError(t, err)
 		got, err := fieldOf(p, path)

@@ -65,7 +65,7 @@ func TestChaos(t *testing.T) {
 		c := newChaos(t, plane, rt, configDir(t, "crashLoopBackOff: {maxContainerRestartPeriod: 1s}\n"))
 		w := c.watchPods(t)
 		c.setUp(t)
-		begun := time.Now()
+		begin := time.Now()
 		for i := range uint64(*chaosKills) {
 			c.rand = rand.New(rand.NewPCG(seed, 2*i))
 			c.changeUntilKill(t)
@@ -78,7 +78,7 @@ func TestChaos(t *testing.T) {
 			c.start(t)
 		}
 		c.endFault(t)
-		t.Logf("%d kills in %s, %d containers ran, faults: %v", *chaosKills, time.Since(begun).Round(time.Second), len(c.ran), c.faults)
+		t.Logf("%d kills in %s, %d containers ran, faults: %v", *chaosKills, time.Since(begin).Round(time.Second), len(c.ran), c.faults)
 		c.until(t, "exactly the desired pods run", func() error {
 			c.unstick(t)
 			return c.observeThen(c.converged(t))

@@ -250,7 +250,7 @@ func (n *node) pods(t testing.TB) []v1.Pod {
 func (n *node) until(t testing.TB, goal string, cond func() error) {
 	t.Helper()
 	var err error
-	for begun := time.Now(); time.Since(begun) < waitTimeout; time.Sleep(200 * time.Millisecond) {
+	for begin := time.Now(); time.Since(begin) < waitTimeout; time.Sleep(200 * time.Millisecond) {
 		if err = cond(); err == nil {
 			return
 		}

@@ -106,12 +106,12 @@ func (n *node) runOutage(t *testing.T, p *proxy, o outage) {
 	if o.begin != nil {
 		o.begin(p)
 	}
-	begun := time.Now()
+	begin := time.Now()
 	for _, file := range []string{ends, dies, sick} {
 		require.NoError(t, os.WriteFile(filepath.Join(n.dir, file), nil, 0o600))
 	}
 	restarted := false
-	for round := 0; time.Since(begun) < o.lasts || !restarted && time.Since(begun) < waitTimeout; round++ {
+	for round := 0; time.Since(begin) < o.lasts || !restarted && time.Since(begin) < waitTimeout; round++ {
 		if o.round != nil {
 			o.round(p, round)
 		}

@@ -41,7 +41,7 @@ func TestSoak(t *testing.T) {
 		s.drain(t)
 		before := s.measure(t)
 		s.fill(t, soakPods)
-		for begun := time.Now(); time.Since(begun) < *soakFor; time.Sleep(time.Second) {
+		for begin := time.Now(); time.Since(begin) < *soakFor; time.Sleep(time.Second) {
 			s.replaceSome(t)
 		}
 		t.Logf("%d pods in %d rounds; usage %v", s.made, s.rounds, s.measure(t))
@@ -76,10 +76,10 @@ func (s *soak) fill(t *testing.T, more int) {
 func (s *soak) replaceSome(t *testing.T) {
 	s.rounds++
 	s.rand.Shuffle(len(s.pods), func(i, j int) { s.pods[i], s.pods[j] = s.pods[j], s.pods[i] })
-	gone := slices.Clone(s.pods[:soakPods/10])
-	s.pods = s.pods[len(gone):]
-	s.n.do(t, append([]string{"delete", "pod", "--wait=false"}, gone...)...)
-	s.fill(t, len(gone))
+	replaced := slices.Clone(s.pods[:soakPods/10])
+	s.pods = s.pods[len(replaced):]
+	s.n.do(t, append([]string{"delete", "pod", "--wait=false"}, replaced...)...)
+	s.fill(t, len(replaced))
 	s.n.do(t, "patch", "configmap", "soak", "-p", fmt.Sprintf(`{"data": {"round": "%d"}}`, s.rounds))
 	s.n.unstick(t)
 }

@@ -35,7 +35,7 @@ func testRestarts(t *testing.T, s *storage) {
 	s.exec(t, "stays/c", "sh", "-c", "echo of stays > /v/f")
 	handle := s.handle(t, "stays")
 	mounted := func() []string { return s.mounts(t, "pvc-"+handle, fmt.Sprintf("%x", sha256.Sum256([]byte(handle)))) }
-	ids, mounts, begun := s.ids(t), mounted(), len(s.driver.Log())
+	ids, mounts, firstCall := s.ids(t), mounted(), len(s.driver.Log())
 	require.Len(t, mounts, 2, "one mount each for staging and publishing")
 	requireUndisturbed := func() {
 		t.Helper()
@@ -44,7 +44,7 @@ func testRestarts(t *testing.T, s *storage) {
 			require.Equal(t, id, now[name], name)
 		}
 		require.Equal(t, mounts, mounted())
-		for _, call := range s.driver.Log()[begun:] {
+		for _, call := range s.driver.Log()[firstCall:] {
 			require.False(t, strings.HasSuffix(call, handle) && (strings.Contains(call, "NodeUn") || strings.Contains(call, "ControllerUn")), call)
 		}
 		require.Equal(t, "of stays\n", s.exec(t, "stays/c", "cat", "/v/f"))
@@ -104,7 +104,7 @@ func testRestarts(t *testing.T, s *storage) {
 	s.do(t, "delete", "pod", "hangs", "--force", "--grace-period=0")
 	s.start(t)
 	s.until(t, "its volume is unmounted and detached", func() error {
-		return s.callsAfter(begun, hung, "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume", "ControllerUnpublishVolume")
+		return s.callsAfter(firstCall, hung, "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume", "ControllerUnpublishVolume")
 	})
 	require.False(t, slices.ContainsFunc(s.driver.Log(), func(l string) bool { return l == "begin NodeUnpublishVolume "+handle }))
 	requireUndisturbed()

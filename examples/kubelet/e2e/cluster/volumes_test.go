@@ -50,9 +50,9 @@ func TestVolumes(t *testing.T) {
 			{"removal", testEndOfVolumes},
 		} {
 			t.Run(scenario.name, func(t *testing.T) {
-				begun := time.Now()
+				begin := time.Now()
 				scenario.test(t, s)
-				t.Logf("took %v", time.Since(begun).Round(100*time.Millisecond))
+				t.Logf("took %v", time.Since(begin).Round(100*time.Millisecond))
 			})
 		}
 		require.NoError(t, s.violationError())

@@ -165,18 +165,18 @@ spec:
       nodeSelector: {kubernetes.io/hostname: NODE}
       containers: [`+idleContainer+`]
 `)
-	one := func() v1.Pod {
+	currentPod := func() v1.Pod {
 		n.waitField(t, "daemonset", "daemon", "{.status.desiredNumberScheduled}/{.status.numberAvailable}/{.status.updatedNumberScheduled}", "1/1/1")
 		n.waitRunning(t, "daemon", 1)
 		return n.podsOfApp(t, "daemon")[0]
 	}
-	first := one()
+	first := currentPod()
 	n.do(t, "delete", "pod", first.Name)
-	second := one()
+	second := currentPod()
 	require.NotEqual(t, first.UID, second.UID)
 	n.do(t, "set", "image", "daemonset/daemon", "c="+n.images.Testprog2)
 	n.do(t, "rollout", "status", "daemonset/daemon", "--timeout", waitTimeout.String())
-	third := one()
+	third := currentPod()
 	require.NotEqual(t, second.UID, third.UID)
 	require.Equal(t, "v2\n", n.exec(t, third.Name+"/c", "/testprog", "version"))
 }

@@ -190,7 +190,7 @@ func deletions(t *testing.T, n *node) {
 		n.ready(t, name)
 	}
 	n.do(t, "delete", "pod", "shortened", "--grace-period=3000", "--wait=false")
-	begun := time.Now()
+	begin := time.Now()
 	n.do(t, "delete", "pod", "long", "--grace-period=3000", "--wait=false")
 	n.do(t, "delete", "pod", "short", "--grace-period=2", "--wait=false")
 	n.do(t, "delete", "pod", "none", "--grace-period=0", "--wait=false")
@@ -198,7 +198,7 @@ func deletions(t *testing.T, n *node) {
 	require.Empty(t, n.get(t, "pod", "forced", "{.metadata.name}"), "the API object is deleted at once")
 	n.waitDeleted(t, "pod", "none")
 	n.waitDeleted(t, "pod", "short")
-	require.GreaterOrEqual(t, time.Since(begun), 2*time.Second, "the grace period is kept")
+	require.GreaterOrEqual(t, time.Since(begin), 2*time.Second, "the grace period is kept")
 	n.waitDeleted(t, "pod", "long")
 	require.FileExists(t, ended, "the program finished within its grace period")
 	require.NotEmpty(t, n.ids(t)["shortened/c"])
