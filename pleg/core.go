@@ -48,10 +48,10 @@ type result struct {
 // core has the state and the decisions of a PLEG. It has no goroutine, lock or clock: its owner
 // passes the time, starts the queries that next returns, and passes their results to apply.
 type core struct {
-	cfg  Config
-	seq  uint64
-	pods map[types.UID]*pod
-	todo schedule
+	cfg      Config
+	seq      uint64
+	pods     map[types.UID]*pod
+	dueQueue schedule
 	// recent has pods without a record, and the start of the last inspection of each that a hint
 	// caused. It bounds the inspections for many events of a removed pod, such as a backlog.
 	recent map[types.UID]time.Time
@@ -64,7 +64,7 @@ type core struct {
 }
 
 func newCore(cfg Config, events bool) *core {
-	c := &core{cfg: cfg, maxSlots: maxInspections, pods: map[types.UID]*pod{}, stale: map[types.UID]*pod{}, recent: map[types.UID]time.Time{}, todo: newSchedule()}
+	c := &core{cfg: cfg, maxSlots: maxInspections, pods: map[types.UID]*pod{}, stale: map[types.UID]*pod{}, recent: map[types.UID]time.Time{}, dueQueue: newSchedule()}
 	if events {
 		c.stream.state = StreamClosed
 	}
@@ -83,7 +83,7 @@ func (c *core) end(err error, now time.Time) {
 		c.stream.ended(err, now)
 	}
 	for _, p := range c.pods {
-		p.looks = nil
+		p.inspections = nil
 		for _, w := range p.waiters {
 			w.answer <- answer{err: err}
 		}
@@ -111,7 +111,7 @@ func (c *core) next(now time.Time) (q *query, wake time.Time) {
 	if c.list.query == nil {
 		wake = earliest(wake, c.list.next)
 	}
-	p, due := c.todo.next(now)
+	p, due := c.dueQueue.next(now)
 	switch {
 	case p == nil:
 		return nil, earliest(wake, due)
@@ -161,7 +161,7 @@ func (c *core) absentSince(p *pod) time.Time {
 	if p.state.present() {
 		return time.Time{}
 	}
-	return latest(p.goneAt, c.list.at)
+	return latest(p.missingAt, c.list.at)
 }
 
 // earliest returns the earlier time. Zero means never.

@@ -28,7 +28,7 @@ func cellPod(container, sandbox phase) *observed.ListedPod {
 // P1: diff returns the events of every cell of the table, for containers and for sandboxes.
 func TestDiffTable(t *testing.T) {
 	phases := []phase{absent, running, exited, unknown}
-	want := map[phase][4][]EventType{ // by old phase; new: absent, running, exited, unknown
+	requestInspection := map[phase][4][]EventType{ // by old phase; new: absent, running, exited, unknown
 		absent:  {nil, {Started}, {Died}, {changed}},
 		running: {{Died, Removed}, nil, {Died}, {changed}},
 		exited:  {{Removed}, {Started}, nil, {changed}},
@@ -44,12 +44,12 @@ func TestDiffTable(t *testing.T) {
 	for _, from := range phases {
 		for i, to := range phases {
 			events := diff("u", cellPod(from, absent), cellPod(to, absent))
-			require.Equal(t, want[from][i], kinds(events), "container %d -> %d", from, to)
+			require.Equal(t, requestInspection[from][i], kinds(events), "container %d -> %d", from, to)
 			for _, e := range events {
 				require.Equal(t, Event{UID: "u", Type: e.Type, ID: "c", Container: "main"}, e)
 			}
 			events = diff("u", cellPod(absent, from), cellPod(absent, to))
-			require.Equal(t, want[from][i], kinds(events), "sandbox %d -> %d", from, to)
+			require.Equal(t, requestInspection[from][i], kinds(events), "sandbox %d -> %d", from, to)
 			for _, e := range events {
 				require.Equal(t, Event{UID: "u", Type: e.Type, ID: "s", Sandbox: true}, e)
 			}
@@ -160,10 +160,10 @@ func TestOlderListDoesNotRollBack(t *testing.T) {
 	s.know(old)
 	s.now = s.now.Add(time.Second)
 	list := s.start(listAll)
-	s.c.want(s.c.get("u"), Acted, s.now)
-	look := s.start(inspectOne)
+	s.c.requestInspection(s.c.get("u"), Acted, s.now)
+	inspection := s.start(inspectOne)
 	now := onePod("u", observed.StateExited)
-	require.Len(t, s.inspected(look, now), 1)
+	require.Len(t, s.inspected(inspection, now), 1)
 	require.Empty(t, s.listed(list, old))
 	require.Equal(t, observed.StateExited, s.c.pods["u"].view.Containers[0].State)
 	require.Equal(t, observed.StateExited, s.c.pods["u"].status.Containers[0].State)
@@ -178,14 +178,14 @@ func TestOlderLookDoesNotResurrect(t *testing.T) {
 	s := newScript(t)
 	p := onePod("u", observed.StateRunning)
 	s.know(p)
-	s.c.want(s.c.get("u"), Acted, s.now)
-	look := s.start(inspectOne)
+	s.c.requestInspection(s.c.get("u"), Acted, s.now)
+	inspection := s.start(inspectOne)
 	w := s.observe("u") // after the inspection began
 	events := s.relist()
 	require.ElementsMatch(t, []EventType{Died, Removed, Died, Removed}, []EventType{events[0].Type, events[1].Type, events[2].Type, events[3].Type})
 	require.True(t, (<-w.answer).status.Empty())
-	require.Empty(t, s.inspected(look, p))
-	require.Equal(t, gone, s.c.pods["u"].state)
+	require.Empty(t, s.inspected(inspection, p))
+	require.Equal(t, missing, s.c.pods["u"].state)
 	require.Nil(t, s.c.pods["u"].status)
 	require.Empty(t, s.inspected(s.start(inspectOne), &observed.Pod{UID: "u"}))
 	require.Empty(t, s.c.pods)
@@ -197,9 +197,9 @@ func TestRequestServedByList(t *testing.T) {
 	s.c.maxSlots = 1
 	p, other := onePod("u", observed.StateRunning), onePod("o", observed.StateRunning)
 	s.know(p)
-	s.c.want(s.c.get("o"), Acted, s.now)
+	s.c.requestInspection(s.c.get("o"), Acted, s.now)
 	busy := s.start(inspectOne)
-	s.c.want(s.c.get("u"), Acted, s.now)
+	s.c.requestInspection(s.c.get("u"), Acted, s.now)
 	s.idle() // no slot free
 	s.relist(p, other)
 	require.Len(t, s.inspected(busy, other), 2)
@@ -209,19 +209,19 @@ func TestRequestServedByList(t *testing.T) {
 // A list that keeps contradicting the inspections slows down the inspections that it causes.
 func TestContradictionSlowsDown(t *testing.T) {
 	s := newScript(t)
-	truth, wrong := onePod("u", observed.StateRunning), onePod("u", observed.StateExited)
-	s.know(truth)
-	looks := 0
+	actual, wrong := onePod("u", observed.StateRunning), onePod("u", observed.StateExited)
+	s.know(actual)
+	inspections := 0
 	for range 100 {
 		s.relist(wrong)
 		if q, _ := s.c.next(s.now); q != nil {
-			looks++
-			require.Empty(t, s.inspected(q, truth))
+			inspections++
+			require.Empty(t, s.inspected(q, actual))
 		}
 	}
-	require.Less(t, looks, 15)
+	require.Less(t, inspections, 15)
 	require.True(t, s.c.pods["u"].notBefore.After(s.now.Add(2*s.c.cfg.RelistPeriod)))
-	require.Empty(t, s.relist(truth))
+	require.Empty(t, s.relist(actual))
 	s.idle()
 	// Once they agree, a change is inspected without delay.
 	s.relist(wrong)
@@ -233,30 +233,30 @@ func TestReinspectObeysBackoff(t *testing.T) {
 	s := newScript(t)
 	p := onePod("u", observed.StateRunning)
 	s.know(p)
-	s.c.want(s.c.get("u"), Expected, s.now)
-	looks := 0
+	s.c.requestInspection(s.c.get("u"), Expected, s.now)
+	inspections := 0
 	for range 100 {
 		if q, _ := s.c.next(s.now); q != nil {
 			require.Equal(t, inspectOne, q.kind)
-			looks++
+			inspections++
 			s.c.apply(result{query: q, err: errors.New("no")}, s.now)
 		}
 		s.relist(p)
 	}
-	require.Less(t, looks, 12)
+	require.Less(t, inspections, 12)
 }
 
 // Pods with waiters come first, all others in order of due time.
 func TestScheduleOrder(t *testing.T) {
 	s := newScript(t)
 	s.listed(s.start(listAll))
-	s.c.want(s.c.get("late"), Acted, s.now.Add(time.Millisecond))
-	s.c.want(s.c.get("first"), Acted, s.now)
-	s.c.want(s.c.get("second"), Acted, s.now)
+	s.c.requestInspection(s.c.get("late"), Acted, s.now.Add(time.Millisecond))
+	s.c.requestInspection(s.c.get("first"), Acted, s.now)
+	s.c.requestInspection(s.c.get("second"), Acted, s.now)
 	w := s.observe("urgent")
-	s.c.want(s.c.get("third"), Acted, s.now)
-	gone := s.observe("abandoned")
-	s.c.abandon("abandoned", gone)
+	s.c.requestInspection(s.c.get("third"), Acted, s.now)
+	abandoned := s.observe("abandoned")
+	s.c.abandon("abandoned", abandoned)
 	var order []types.UID
 	for range 5 {
 		order = append(order, s.start(inspectOne).uid)
@@ -264,7 +264,7 @@ func TestScheduleOrder(t *testing.T) {
 	require.Equal(t, []types.UID{"urgent", "first", "second", "third", "late"}, order)
 	s.idle()
 	require.NotContains(t, s.c.pods, types.UID("abandoned"))
-	s.c.abandon("abandoned", gone) // the result and the end of the wait may cross
+	s.c.abandon("abandoned", abandoned) // the result and the end of the wait may cross
 	require.Empty(t, w.answer)
 }
 
@@ -272,8 +272,8 @@ func TestScheduleOrder(t *testing.T) {
 func TestKeepIPs(t *testing.T) {
 	old := &observed.Pod{IPs: []string{"10.0.0.9"}}
 	for name, c := range map[string]struct {
-		s    observed.Pod
-		want []string
+		s                 observed.Pod
+		requestInspection []string
 	}{
 		"own":                   {observed.Pod{IPs: []string{"10.0.0.1"}, Sandboxes: []observed.Sandbox{{State: observed.SandboxReady}}}, []string{"10.0.0.1"}},
 		"of the sandbox":        {observed.Pod{Sandboxes: []observed.Sandbox{{State: observed.SandboxReady, IPs: []string{"10.0.0.2"}}}}, []string{"10.0.0.2"}},
@@ -282,7 +282,7 @@ func TestKeepIPs(t *testing.T) {
 		"older one still ready": {observed.Pod{Sandboxes: []observed.Sandbox{{State: observed.SandboxNotReady}, {State: observed.SandboxReady}}}, nil},
 		"gone":                  {observed.Pod{}, nil},
 	} {
-		require.Equal(t, c.want, keepIPs(&c.s, old), name)
+		require.Equal(t, c.requestInspection, keepIPs(&c.s, old), name)
 		if name == "no sandbox ready" {
 			require.Nil(t, keepIPs(&c.s, nil))
 		}
@@ -330,12 +330,12 @@ func TestHealthDeadline(t *testing.T) {
 	h.Running = true
 	require.ErrorIs(t, h.Err(t0), ErrUnhealthy)
 	s.c.list.at = t0
-	check := func(want time.Duration) {
+	check := func(requestInspection time.Duration) {
 		t.Helper()
 		h := s.c.health()
 		h.Running = true
-		require.NoError(t, h.Err(t0.Add(want)))
-		require.ErrorIs(t, h.Err(t0.Add(want+1)), ErrUnhealthy)
+		require.NoError(t, h.Err(t0.Add(requestInspection)))
+		require.ErrorIs(t, h.Err(t0.Add(requestInspection+1)), ErrUnhealthy)
 	}
 	check(3 * time.Minute)
 	s.c.stream.enter(Evented, t0)
@@ -352,7 +352,7 @@ func TestHealthDeadline(t *testing.T) {
 // A request starts an inspection beside a running one, which may be too old, whether a list
 // requests an inspection before or after it.
 func TestRequestBesideTheWishOfAList(t *testing.T) {
-	request := func(s *script) { s.c.want(s.c.get("u"), Acted, s.now) }
+	request := func(s *script) { s.c.requestInspection(s.c.get("u"), Acted, s.now) }
 	list := func(s *script) { s.relist(onePod("u", observed.StateExited)) }
 	for name, steps := range map[string][]func(*script){
 		"request, list": {request, list},
@@ -368,10 +368,10 @@ func TestRequestBesideTheWishOfAList(t *testing.T) {
 			for _, step := range steps {
 				step(s)
 			}
-			look := s.start(inspectOne)
-			require.Equal(t, types.UID("u"), look.uid)
-			require.NotSame(t, old, look)
-			require.Len(t, s.inspected(look, onePod("u", observed.StateExited)), 1)
+			inspection := s.start(inspectOne)
+			require.Equal(t, types.UID("u"), inspection.uid)
+			require.NotSame(t, old, inspection)
+			require.Len(t, s.inspected(inspection, onePod("u", observed.StateExited)), 1)
 			require.Empty(t, s.inspected(old, onePod("u", observed.StateRunning)))
 		})
 	}
@@ -385,10 +385,10 @@ func TestListThatALookOvertook(t *testing.T) {
 	s.now = s.now.Add(s.c.cfg.RelistPeriod)
 	list := s.start(listAll)
 	s.c.hint("u", s.now)
-	look := s.start(inspectOne)
+	inspection := s.start(inspectOne)
 	require.Empty(t, s.listed(list))
 	require.Equal(t, inspected, s.c.pods["u"].state)
-	require.Empty(t, s.inspected(look, onePod("u", observed.StateRunning)))
+	require.Empty(t, s.inspected(inspection, onePod("u", observed.StateRunning)))
 	require.Len(t, s.inspected(s.start(inspectOne), &observed.Pod{UID: "u"}), 4, "the list had asked for another look")
 }
 
@@ -399,12 +399,12 @@ func TestEndForgetsLooks(t *testing.T) {
 	s.know(onePod("u", observed.StateRunning))
 	w := s.observe("u")
 	s.start(inspectOne)
-	require.NotEmpty(t, s.c.pods["u"].looks)
+	require.NotEmpty(t, s.c.pods["u"].inspections)
 	s.c.stream.state = StreamOpen
 	s.c.end(ErrNotRunning, s.now)
 	require.Equal(t, StreamClosed, s.c.stream.state)
 	require.ErrorIs(t, (<-w.answer).err, ErrNotRunning)
-	require.Empty(t, s.c.pods["u"].looks)
+	require.Empty(t, s.c.pods["u"].inspections)
 	require.Empty(t, s.c.pods["u"].waiters)
 	require.Empty(t, s.c.slots)
 	s.observe("unknown")
@@ -443,11 +443,11 @@ func TestPodStates(t *testing.T) {
 		func(c *core, p *pod, q *query) { c.observed(p, q, onePod("u", observed.StateRunning), q.started) },
 		func(c *core, p *pod, q *query) { c.observed(p, q, &observed.Pod{}, q.started) },
 	}
-	for state, want := range map[podState][4]podState{
-		unseen:      {uninspected, gone, inspected, gone},
-		uninspected: {uninspected, gone, inspected, gone},
-		inspected:   {inspected, gone, inspected, gone},
-		gone:        {uninspected, gone, inspected, gone},
+	for state, requestInspection := range map[podState][4]podState{
+		unseen:      {uninspected, missing, inspected, missing},
+		uninspected: {uninspected, missing, inspected, missing},
+		inspected:   {inspected, missing, inspected, missing},
+		missing:     {uninspected, missing, inspected, missing},
 	} {
 		for i, apply := range queries {
 			s := newScript(t)
@@ -456,9 +456,9 @@ func TestPodStates(t *testing.T) {
 				p.status, p.record = onePod("u", observed.StateRunning), entry
 			}
 			apply(s.c, p, s.c.query(listAll, s.now))
-			require.Equal(t, want[i], p.state, "state %d, query %d", state, i)
+			require.Equal(t, requestInspection[i], p.state, "state %d, query %d", state, i)
 			require.Equal(t, p.state == inspected, p.status != nil)
-			require.Equal(t, p.state == gone, !p.goneAt.IsZero())
+			require.Equal(t, p.state == missing, !p.missingAt.IsZero())
 		}
 	}
 }

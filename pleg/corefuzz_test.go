@@ -16,20 +16,20 @@ import (
 // end.
 type model struct {
 	*script
-	rng     *rand.Rand
-	truth   map[types.UID]*observed.Pod
-	version map[types.UID]int // grows with every change
-	gone    map[types.UID]int // the last version without the pod
-	count   int
-	open    []*call
-	waits   []*wait
-	state   map[Event]phase // of each container and sandbox, according to the events
+	rng      *rand.Rand
+	actual   map[types.UID]*observed.Pod
+	version  map[types.UID]int // grows with every change
+	absentAt map[types.UID]int // the last version without the pod
+	count    int
+	open     []*call
+	waits    []*wait
+	state    map[Event]phase // of each container and sandbox, according to the events
 }
 
 type call struct {
-	q      *query
-	looked bool
-	r      result
+	q    *query
+	seen bool
+	r    result
 }
 
 type wait struct {
@@ -39,8 +39,8 @@ type wait struct {
 }
 
 func newModel(t *testing.T, seed uint64) *model {
-	m := &model{script: newScript(t), rng: rand.New(rand.NewPCG(seed, 7)), truth: map[types.UID]*observed.Pod{},
-		version: map[types.UID]int{}, gone: map[types.UID]int{}, state: map[Event]phase{}}
+	m := &model{script: newScript(t), rng: rand.New(rand.NewPCG(seed, 7)), actual: map[types.UID]*observed.Pod{},
+		version: map[types.UID]int{}, absentAt: map[types.UID]int{}, state: map[Event]phase{}}
 	m.c.maxSlots = 3
 	return m
 }
@@ -51,7 +51,7 @@ func (m *model) change() {
 	m.count++
 	m.version[uid]++
 	next := &observed.Pod{UID: uid}
-	if old := m.truth[uid]; old != nil {
+	if old := m.actual[uid]; old != nil {
 		next.Sandboxes = append(next.Sandboxes, old.Sandboxes...)
 		next.Containers = append(next.Containers, old.Containers...)
 	}
@@ -71,26 +71,26 @@ func (m *model) change() {
 	default:
 		next.Containers = next.Containers[:len(next.Containers)-1]
 	}
-	m.truth[uid] = next
+	m.actual[uid] = next
 	if next.Empty() {
-		m.gone[uid] = m.version[uid]
+		m.absentAt[uid] = m.version[uid]
 	}
 }
 
-// look sets the moment at which an open query sees the runtime.
-func (m *model) look(c *call) {
-	if c.looked {
+// seeRuntime sets the moment at which an open query sees the runtime.
+func (m *model) seeRuntime(c *call) {
+	if c.seen {
 		return
 	}
-	c.looked, c.r.query = true, c.q
+	c.seen, c.r.query = true, c.q
 	if c.q.kind == inspectOne {
 		c.r.status = &observed.Pod{UID: c.q.uid}
-		if s := m.truth[c.q.uid]; s != nil && !s.Empty() {
+		if s := m.actual[c.q.uid]; s != nil && !s.Empty() {
 			c.r.status = s
 		}
 		return
 	}
-	for _, s := range m.truth {
+	for _, s := range m.actual {
 		c.r.pods = append(c.r.pods, s.Listed())
 	}
 }
@@ -98,7 +98,7 @@ func (m *model) look(c *call) {
 func (m *model) finish(i int, fail bool) {
 	c := m.open[i]
 	m.open = append(m.open[:i], m.open[i+1:]...)
-	m.look(c)
+	m.seeRuntime(c)
 	if fail {
 		c.r = result{query: c.q, err: fmt.Errorf("fault")}
 	}
@@ -111,7 +111,7 @@ func (m *model) finish(i int, fail bool) {
 			if a.err != nil {
 				continue
 			}
-			version := m.gone[w.uid]
+			version := m.absentAt[w.uid]
 			if !a.status.Empty() {
 				_, err := fmt.Sscan(a.status.Name, &version)
 				require.NoError(m.t, err)
@@ -152,7 +152,7 @@ func (m *model) begin() {
 		}
 		c := &call{q: q}
 		if m.rng.IntN(2) == 0 {
-			m.look(c)
+			m.seeRuntime(c)
 		}
 		m.open = append(m.open, c)
 	}
@@ -170,7 +170,7 @@ func (m *model) step(op byte) {
 		m.waits = append(m.waits, &wait{uid, m.observe(uid), m.version[uid]})
 	case 4:
 		if len(m.open) > 0 {
-			m.look(m.open[m.rng.IntN(len(m.open))])
+			m.seeRuntime(m.open[m.rng.IntN(len(m.open))])
 		}
 	case 5, 6:
 		if len(m.open) > 0 {
@@ -178,10 +178,10 @@ func (m *model) step(op byte) {
 		}
 	case 7:
 		if m.rng.IntN(2) == 0 {
-			m.c.want(m.c.get(uid), Acted, m.now)
+			m.c.requestInspection(m.c.get(uid), Acted, m.now)
 			break
 		}
-		m.c.want(m.c.get(uid), Expected, m.now.Add(time.Second))
+		m.c.requestInspection(m.c.get(uid), Expected, m.now.Add(time.Second))
 	}
 	m.begin()
 }
@@ -197,27 +197,27 @@ func (m *model) settle() {
 		}
 	}
 	present := 0
-	for uid, s := range m.truth {
+	for uid, s := range m.actual {
 		if s.Empty() {
 			require.NotContains(m.t, m.c.pods, uid)
 			continue
 		}
 		present++
-		want, got := s.Listed(), m.c.pods[uid]
+		requestInspection, got := s.Listed(), m.c.pods[uid]
 		require.NotNil(m.t, got)
-		require.True(m.t, same(&want, &got.record))
-		require.True(m.t, same(&want, &got.view))
+		require.True(m.t, same(&requestInspection, &got.record))
+		require.True(m.t, same(&requestInspection, &got.view))
 		require.ElementsMatch(m.t, s.Containers, got.status.Containers)
 		require.NoError(m.t, got.err)
 		require.Empty(m.t, got.waiters)
-		for i := range want.Containers {
-			c := &want.Containers[i]
+		for i := range requestInspection.Containers {
+			c := &requestInspection.Containers[i]
 			require.Equal(m.t, containerPhase(c), m.state[Event{UID: uid, ID: c.ID.ID, Container: "c"}], "events tell the same as the cache")
 		}
 	}
 	require.Len(m.t, m.c.pods, present, "nothing is kept of other pods")
 	require.Empty(m.t, m.c.stale)
-	require.Zero(m.t, m.c.todo.Len())
+	require.Zero(m.t, m.c.dueQueue.Len())
 }
 
 // Overlapping queries that see the runtime at any moment never restore an older state, never

@@ -135,15 +135,15 @@ func TestRemovalByEvent(t *testing.T) {
 		time.Sleep(time.Second)
 		require.Empty(t, r.take())
 
-		gone := make(chan *observed.Pod, 1)
+		status := make(chan *observed.Pod, 1)
 		time.Sleep(time.Second)
 		rt.FailPod("web", plegtest.Fault{Latency: time.Millisecond})
 		go func() {
 			s, _ := r.Observe(t.Context(), "web", time.Now())
-			gone <- s
+			status <- s
 		}()
 		rt.Remove("web")
-		require.True(t, (<-gone).Empty())
+		require.True(t, (<-status).Empty())
 		require.ElementsMatch(t, []string{"died c-1", "removed c-1", "died web-sandbox", "removed web-sandbox"}, r.take())
 		require.Empty(t, r.Pods())
 		rt.Announce("web")

@@ -133,12 +133,12 @@ func outcomeOf(t *testing.T, r *rig, rt *plegtest.Runtime) outcome {
 		sort.Strings(o.events[uid])
 		s, err := r.Get(uid)
 		require.NoError(t, err)
-		truth, err := rt.PodStatus(t.Context(), uid)
+		actual, err := rt.PodStatus(t.Context(), uid)
 		require.NoError(t, err)
 		got := *s
 		got.ObservedAt, got.IPs, got.Name, got.Namespace = time.Time{}, nil, "", ""
-		truth.IPs, truth.Name, truth.Namespace = nil, "", ""
-		require.Equal(t, truth.Listed(), got.Listed(), "the cache shows the truth in the end")
+		actual.IPs, actual.Name, actual.Namespace = nil, "", ""
+		require.Equal(t, actual.Listed(), got.Listed(), "the cache shows the truth in the end")
 		if len(got.Containers) == 0 {
 			got.Containers = nil
 		}

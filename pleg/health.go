@@ -129,8 +129,8 @@ func (c *core) stalePods(now time.Time) []StalePod {
 
 func (p *pod) staleReason(now time.Time) string {
 	var why []string
-	if len(p.looks) > 0 {
-		why = append(why, fmt.Sprintf("an inspection is in progress for %v", now.Sub(p.looks[0].started).Round(time.Millisecond)))
+	if len(p.inspections) > 0 {
+		why = append(why, fmt.Sprintf("an inspection is in progress for %v", now.Sub(p.inspections[0].started).Round(time.Millisecond)))
 	}
 	if p.err != nil {
 		why = append(why, p.err.Error())

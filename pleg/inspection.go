@@ -16,7 +16,7 @@ func (c *core) inspect(p *pod, now time.Time) *query {
 	if p.request.has(hinted) {
 		p.hinted = now
 	}
-	p.request, p.looks = request{}, append(p.looks, q)
+	p.request, p.inspections = request{}, append(p.inspections, q)
 	c.slots = append(c.slots, q)
 	c.schedule(p)
 	return q
@@ -63,7 +63,7 @@ func (c *core) applyInspection(r result, now time.Time) []Event {
 		// A later query has a result. If it was the pod's absence and this inspection shows the
 		// pod, the pod may have returned: inspect again.
 		if r.err == nil && !p.state.present() && !r.status.Empty() {
-			c.want(p, listed, now)
+			c.requestInspection(p, listed, now)
 		}
 	case r.err != nil:
 		c.failed(p, q, r.err, now)
@@ -76,7 +76,7 @@ func (c *core) applyInspection(r result, now time.Time) []Event {
 }
 
 func (p *pod) ended(q *query) {
-	p.looks = slices.DeleteFunc(p.looks, func(x *query) bool { return x == q })
+	p.inspections = slices.DeleteFunc(p.inspections, func(x *query) bool { return x == q })
 }
 
 // failed stores the error beside the last good status and schedules a retry. It delivers no
@@ -86,7 +86,7 @@ func (c *core) failed(p *pod, q *query, err error, now time.Time) {
 	p.failures++
 	p.notBefore = now.Add(doubling(retryMin, retryMax, p.failures))
 	c.markStale(p, q.started)
-	c.want(p, q.causes|failed, p.notBefore)
+	c.requestInspection(p, q.causes|failed, p.notBefore)
 }
 
 func (c *core) observed(p *pod, q *query, s *observed.Pod, now time.Time) []Event {
@@ -96,7 +96,7 @@ func (c *core) observed(p *pod, q *query, s *observed.Pod, now time.Time) []Even
 	if p.done >= q.seq && !p.shows(fresh) {
 		// The record was made during this inspection and differs. Their order in the runtime is
 		// unknown: inspect again.
-		c.want(p, q.causes|listed, now)
+		c.requestInspection(p, q.causes|listed, now)
 		return nil
 	}
 	next := fresh.Listed()

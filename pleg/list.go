@@ -68,13 +68,13 @@ func (c *core) sweep() {
 func (c *core) seen(p *pod, o *observed.ListedPod, q *query, now time.Time) {
 	p.listed = q.seq
 	if q.seq > p.done {
-		p.view, p.viewSeq, p.goneAt = *o, q.seq, time.Time{}
+		p.view, p.viewSeq, p.missingAt = *o, q.seq, time.Time{}
 		if p.state != inspected {
 			p.state = uninspected
 		}
 	}
 	if !same(&p.record, o) {
-		c.want(p, listed, latest(now, p.notBefore))
+		c.requestInspection(p, listed, latest(now, p.notBefore))
 		return
 	}
 	if p.fruitless > 0 {
@@ -83,7 +83,7 @@ func (c *core) seen(p *pod, o *observed.ListedPod, q *query, now time.Time) {
 	switch r := &p.request; {
 	case r.ticket >= q.seq:
 	case r.has(Expected):
-		c.want(p, Expected, latest(now, p.notBefore))
+		c.requestInspection(p, Expected, latest(now, p.notBefore))
 	case !r.has(hinted | failed):
 		// The request is older than this list, which shows no change.
 		*r = request{}
@@ -93,11 +93,11 @@ func (c *core) seen(p *pod, o *observed.ListedPod, q *query, now time.Time) {
 
 // unseen processes the absence of a pod in a list.
 func (c *core) unseen(p *pod, q *query, now time.Time) []Event {
-	if p.done >= q.seq || (len(p.looks) > 0 && p.looks[len(p.looks)-1].seq > q.seq) {
+	if p.done >= q.seq || (len(p.inspections) > 0 && p.inspections[len(p.inspections)-1].seq > q.seq) {
 		// An inspection ended or began during the list. Their order in the runtime is unknown:
 		// inspect again.
 		if p.state.present() {
-			c.want(p, listed, latest(now, p.notBefore))
+			c.requestInspection(p, listed, latest(now, p.notBefore))
 		}
 		c.drop(p)
 		return nil

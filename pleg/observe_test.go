@@ -60,7 +60,7 @@ func TestObserveCoalesces(t *testing.T) {
 			at time.Duration
 		}
 		answers := make(chan got, 100)
-		ask := func(after time.Time) {
+		execute := func(after time.Time) {
 			go func() {
 				s, err := r.Observe(t.Context(), "web", after)
 				if err == nil {
@@ -69,12 +69,12 @@ func TestObserveCoalesces(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		ask(began)
+		execute(began)
 		time.Sleep(50 * time.Millisecond)
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
-		ask(began.Add(-time.Nanosecond)) // the list began then: the pod was absent
+		execute(began.Add(-time.Nanosecond)) // the list began then: the pod was absent
 		for range 20 {
-			ask(time.Now())
+			execute(time.Now())
 		}
 		time.Sleep(time.Second)
 		require.Equal(t, 3, rt.Inspections("web"))
@@ -128,7 +128,7 @@ func TestObserveDoesNotWaitForAnOlderLook(t *testing.T) {
 // A lost call does not block the pod until its timeout: each Observe, request and event starts
 // another inspection.
 func TestLostCall(t *testing.T) {
-	for name, ask := range map[string]func(r *rig){
+	for name, execute := range map[string]func(r *rig){
 		"event":   func(r *rig) { r.rt.Announce("web") },
 		"request": func(r *rig) { r.Request("web", pleg.Acted) },
 		"observe": func(r *rig) { observe(r.t, r, "web") },
@@ -147,13 +147,13 @@ func TestLostCall(t *testing.T) {
 				rt.Set(plegtest.Pod("web", plegtest.Exited("c-0", 1)))
 				rt.Lose(nil)
 				require.Empty(t, r.take())
-				ask(r)
+				execute(r)
 				require.Equal(t, []string{"died c-0"}, r.take())
 				require.Empty(t, r.Health().Stale)
 
-				looks := rt.Inspections("web")
+				inspections := rt.Inspections("web")
 				time.Sleep(3 * time.Minute) // the lost call has ended
-				require.Equal(t, looks, rt.Inspections("web"))
+				require.Equal(t, inspections, rt.Inspections("web"))
 				require.Empty(t, r.take())
 				s, err := r.Get("web")
 				require.NoError(t, err)
@@ -187,10 +187,10 @@ func TestResizeIsSeenAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
 		r := run(t, pleg.Config{}, rt)
-		for i, ask := range []func(){func() { observe(t, r, "web") }, func() { r.Request("web", pleg.Acted) }} {
+		for i, execute := range []func(){func() { observe(t, r, "web") }, func() { r.Request("web", pleg.Acted) }} {
 			limit := int64(i)
 			rt.Update("web", func(s *observed.Pod) { s.Containers[0].Resources = &observed.Resources{MilliCPULimit: &limit} })
-			ask()
+			execute()
 			synctest.Wait()
 			s, err := r.Get("web")
 			require.NoError(t, err)

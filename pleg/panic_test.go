@@ -99,7 +99,7 @@ func TestCallbacksThatPanic(t *testing.T) {
 		var log strings.Builder
 		rt.Set(plegtest.Pod("bad", plegtest.Running("c-0")))
 		rt.Set(plegtest.Pod("good", plegtest.Running("c-1")))
-		var told []string
+		var received []string
 		p, err := pleg.New(pleg.Config{
 			Runtime: rt.WithEvents(),
 			Logger:  slog.New(slog.NewTextHandler(&log, nil)),
@@ -107,7 +107,7 @@ func TestCallbacksThatPanic(t *testing.T) {
 				if e.UID == "bad" {
 					panic("bad event")
 				}
-				told = append(told, e.String())
+				received = append(received, e.String())
 			},
 			OnHealth: func(error) { panic("bad health") },
 			Metrics: pleg.Metrics{
@@ -124,7 +124,7 @@ func TestCallbacksThatPanic(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		require.NoError(t, p.Healthy())
-		require.Equal(t, []string{"good started sandbox good-sandbox", "good started container c c-1"}, told)
+		require.Equal(t, []string{"good started sandbox good-sandbox", "good started container c c-1"}, received)
 		s, err := p.Observe(t.Context(), "bad", time.Now())
 		require.NoError(t, err)
 		require.False(t, s.Empty())

@@ -30,7 +30,7 @@ func (c *Config) pause(mode Mode, idle, took time.Duration) time.Duration {
 // active records an activity, because the next change may follow soon.
 func (c *core) active(now time.Time) {
 	c.list.active = now
-	c.hurry(now)
+	c.bringForward(now)
 }
 
 // plan sets the time of the next list after the end of one.
@@ -39,8 +39,8 @@ func (c *core) plan(q *query, now time.Time) {
 	c.list.next = now.Add(c.pause(now))
 }
 
-// hurry brings the next list forward if the pause has become shorter.
-func (c *core) hurry(now time.Time) {
+// bringForward brings the next list forward if the pause has become shorter.
+func (c *core) bringForward(now time.Time) {
 	if c.list.err == nil && !c.list.ended.IsZero() {
 		c.list.next = earliestDue(c.list.next, c.list.ended.Add(c.pause(now)))
 	}

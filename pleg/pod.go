@@ -21,9 +21,9 @@ const (
 	// retryMin and retryMax bound the pause before a failed inspection is repeated.
 	retryMin = time.Second
 	retryMax = 30 * time.Second
-	// maxLooks is the largest number of parallel inspections of one pod. The second one begins
+	// maxPerPod is the largest number of parallel inspections of one pod. The second one begins
 	// for callers that need a newer result than the first.
-	maxLooks = 2
+	maxPerPod = 2
 	// fruitlessFree is the number of inspections in a row that may contradict the list before
 	// they are slowed down like failed ones.
 	fruitlessFree = 3
@@ -31,11 +31,11 @@ const (
 
 // podState is the result of the newest query about a pod.
 //
-//	query \ state         unseen       uninspected  inspected  gone
+//	query \ state         unseen       uninspected  inspected  missing
 //	list shows the pod    uninspected  -            -          uninspected
-//	list lacks the pod    gone         gone         gone       -
+//	list lacks the pod    missing      missing      missing    -
 //	inspection finds it   inspected    inspected    -          inspected
-//	inspection lacks it   gone         gone         gone       -
+//	inspection lacks it   missing      missing      missing    -
 //
 // A query that fails, or that a newer result overtook, changes no state.
 type podState int8
@@ -47,9 +47,9 @@ const (
 	uninspected
 	// inspected is a pod with a status in the cache.
 	inspected
-	// gone is a pod that the runtime does not have. The record rejects results of
+	// missing is a pod that the runtime does not have. The record rejects results of
 	// earlier queries.
-	gone
+	missing
 )
 
 // present reports whether the runtime has the pod.
@@ -58,8 +58,8 @@ func (s podState) present() bool { return s == uninspected || s == inspected }
 type pod struct {
 	uid   types.UID
 	state podState
-	// goneAt is the start of the query that led to the state gone.
-	goneAt time.Time
+	// missingAt is the start of the query that led to the state missing.
+	missingAt time.Time
 	// view is the pod in the newest list or inspection, viewSeq that query's number.
 	view    observed.ListedPod
 	viewSeq uint64
@@ -78,11 +78,11 @@ type pod struct {
 	// and done may have seen it earlier or later.
 	done uint64
 
-	// looks are the inspections in progress, oldest first, maxLooks at most.
-	looks   []*query
-	request request
-	waiters []*waiter
-	turn    turn
+	// inspections are the inspections in progress, oldest first, maxPerPod at most.
+	inspections []*query
+	request     request
+	waiters     []*waiter
+	position    position
 	// hinted is the start of the last inspection that a hint caused.
 	hinted time.Time
 
@@ -102,11 +102,11 @@ type pod struct {
 func (c *core) schedule(p *pod) {
 	switch {
 	case p.unserved():
-		c.todo.enter(p, true, time.Time{})
+		c.dueQueue.enter(p, true, time.Time{})
 	case p.request.pending() && p.mayInspect():
-		c.todo.enter(p, false, p.request.due)
+		c.dueQueue.enter(p, false, p.request.due)
 	default:
-		c.todo.Remove(p)
+		c.dueQueue.Remove(p)
 		c.drop(p)
 	}
 }
@@ -115,7 +115,7 @@ func (c *core) schedule(p *pod) {
 // first one always, a second one after a request of a caller, or after an event if
 // the inspection in progress seems lost.
 func (p *pod) mayInspect() bool {
-	switch len(p.looks) {
+	switch len(p.inspections) {
 	case 0:
 		return true
 	case 1:
@@ -128,7 +128,7 @@ func (p *pod) mayInspect() bool {
 // drop forgets an absent pod without inspections, requests and waiters. The record stays while a
 // list runs that began before the pod went away, because that list may still show it.
 func (c *core) drop(p *pod) {
-	if p.state.present() || len(p.looks) > 0 || p.request.pending() || len(p.waiters) > 0 {
+	if p.state.present() || len(p.inspections) > 0 || p.request.pending() || len(p.waiters) > 0 {
 		return
 	}
 	if c.list.query != nil && c.list.query.seq <= p.done {
@@ -146,7 +146,7 @@ func (c *core) drop(p *pod) {
 
 // found records the pod in the state that an inspection found.
 func (c *core) found(p *pod, q *query, status *observed.Pod, entry observed.ListedPod) {
-	p.state, p.goneAt = inspected, time.Time{}
+	p.state, p.missingAt = inspected, time.Time{}
 	p.status, p.record, p.seq, p.done = status, entry, q.seq, c.seq
 	if q.seq > p.viewSeq {
 		p.view, p.viewSeq = entry, q.seq
@@ -155,7 +155,7 @@ func (c *core) found(p *pod, q *query, status *observed.Pod, entry observed.List
 }
 
 func (c *core) missed(p *pod, q *query) {
-	p.state, p.goneAt = gone, q.started
+	p.state, p.missingAt = missing, q.started
 	p.status, p.record, p.seq, p.done = nil, observed.ListedPod{}, q.seq, c.seq
 	p.view, p.viewSeq = observed.ListedPod{}, q.seq
 	c.healthy(p)

@@ -66,7 +66,7 @@ func earliestDue(a, b time.Time) time.Time {
 	return a
 }
 
-func (c *core) want(p *pod, causes Cause, due time.Time) {
+func (c *core) requestInspection(p *pod, causes Cause, due time.Time) {
 	p.request.merge(request{causes: causes, ticket: c.seq, due: due})
 	c.schedule(p)
 }
@@ -78,7 +78,7 @@ func (c *core) request(uid types.UID, cause Cause, now time.Time) {
 	} else {
 		cause = Acted
 	}
-	c.want(c.get(uid), cause, due)
+	c.requestInspection(c.get(uid), cause, due)
 	c.active(now)
 }
 
@@ -92,5 +92,5 @@ func (c *core) hint(uid types.UID, now time.Time) {
 	if soonest := p.hinted.Add(hintWindow); soonest.After(now) {
 		due = soonest
 	}
-	c.want(p, hinted, due)
+	c.requestInspection(p, hinted, due)
 }

@@ -37,8 +37,8 @@ type runner struct {
 	*PLEG
 	ctx     context.Context
 	results chan result
-	// gone is closed when Run no longer receives results.
-	gone       chan struct{}
+	// closed is closed when Run no longer receives results.
+	closed     chan struct{}
 	goroutines run.Group
 	// open has the running queries. mu guards it.
 	open   map[*query]struct{}
@@ -58,7 +58,7 @@ func (p *PLEG) Run(ctx context.Context) error {
 		PLEG:    p,
 		ctx:     ctx,
 		results: make(chan result),
-		gone:    make(chan struct{}),
+		closed:  make(chan struct{}),
 		open:    map[*query]struct{}{},
 		health:  ErrUnhealthy,
 	}
@@ -129,7 +129,7 @@ func (r *runner) start() time.Time {
 	r.mu.Unlock()
 	guarded(r.log, "Metrics", func() { r.gauges.report(&r.cfg.Metrics, h, stale) })
 	for _, q := range begun {
-		r.goroutines.Go(calls, func() { r.ask(q) })
+		r.goroutines.Go(calls, func() { r.execute(q) })
 	}
 	return earliest(wake, r.checkHealth(h, now))
 }
@@ -155,8 +155,8 @@ func (r *runner) checkHealth(h Health, now time.Time) time.Time {
 	return h.Deadline.Add(time.Nanosecond)
 }
 
-// ask runs one query and sends its result, also after a panic or runtime.Goexit.
-func (r *runner) ask(q *query) {
+// execute runs one query and sends its result, also after a panic or runtime.Goexit.
+func (r *runner) execute(q *query) {
 	res := result{query: q, err: errGoexit}
 	defer func() {
 		r.mu.Lock()
@@ -164,7 +164,7 @@ func (r *runner) ask(q *query) {
 		r.mu.Unlock()
 		select {
 		case r.results <- res:
-		case <-r.gone:
+		case <-r.closed:
 		}
 	}()
 	res.err = run.Guard(q.String(), func() error { return r.call(&res) })
@@ -265,7 +265,7 @@ func (r *runner) logFailure(level slog.Level, text string, err error, more ...an
 // join waits for all goroutines, up to ShutdownTimeout, and returns an error that names the
 // running ones.
 func (r *runner) join() error {
-	close(r.gone)
+	close(r.closed)
 	running := r.goroutines.Wait(r.cfg.ShutdownTimeout)
 	if len(running) == 0 {
 		return nil

@@ -154,11 +154,11 @@ func TestMetrics(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		var got []string
 		add := func(what ...any) { got = append(got, fmt.Sprint(what...)) }
-		told := func(wait time.Duration, want ...string) {
+		received := func(wait time.Duration, requestInspection ...string) {
 			t.Helper()
 			time.Sleep(wait)
 			synctest.Wait()
-			require.ElementsMatch(t, want, got)
+			require.ElementsMatch(t, requestInspection, got)
 			got = nil
 		}
 		rt.FailList(plegtest.Fault{Latency: 20 * time.Millisecond})
@@ -171,16 +171,16 @@ func TestMetrics(t *testing.T) {
 			OnStream:  func(s pleg.StreamHealth) { add("stream ", s.State) },
 			OnMode:    func(mode pleg.Mode) { add("mode ", mode) },
 		}}, rt)
-		told(1500*time.Millisecond, "list 20ms 1 <nil>", "list 20ms 1 <nil>", "look 5ms <nil>", "stream opening", "stream open", "mode evented")
+		received(1500*time.Millisecond, "list 20ms 1 <nil>", "list 20ms 1 <nil>", "look 5ms <nil>", "stream opening", "stream open", "mode evented")
 		require.NoError(t, r.Healthy())
 		rt.FailPod("web", plegtest.Fault{Err: errTest})
 		rt.Announce("web")
-		told(10*time.Millisecond, "look 0s test", "stale 1")
+		received(10*time.Millisecond, "look 0s test", "stale 1")
 		rt.FailPod("web", plegtest.Fault{})
-		told(2*time.Second, "look 0s <nil>", "stale 0")
+		received(2*time.Second, "look 0s <nil>", "stale 0")
 		rt.FailList(plegtest.Fault{Err: errTest})
 		rt.WithEvents().FailStreams(plegtest.Fault{Err: errTest})
 		rt.WithEvents().BreakStreams()
-		told(500*time.Millisecond, "list 0s 0 test", "mode generic", "stream closed")
+		received(500*time.Millisecond, "list 0s 0 test", "mode generic", "stream closed")
 	})
 }

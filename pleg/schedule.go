@@ -13,8 +13,8 @@ type schedule struct {
 	count uint64
 }
 
-// turn is a pod's place in the schedule.
-type turn struct {
+// position is a pod's place in the schedule.
+type position struct {
 	place  run.Place
 	urgent bool
 	due    time.Time // zero if urgent
@@ -23,17 +23,17 @@ type turn struct {
 
 func newSchedule() schedule {
 	return schedule{Heap: run.NewHeap(
-		func(a, b *pod) bool { return a.turn.before(&b.turn) },
-		func(p *pod) *run.Place { return &p.turn.place },
+		func(a, b *pod) bool { return a.position.before(&b.position) },
+		func(p *pod) *run.Place { return &p.position.place },
 	)}
 }
 
 func (s *schedule) enter(p *pod, urgent bool, due time.Time) {
-	if !p.turn.place.In() {
+	if !p.position.place.In() {
 		s.count++
-		p.turn.order = s.count
+		p.position.order = s.count
 	}
-	p.turn.urgent, p.turn.due = urgent, due
+	p.position.urgent, p.position.due = urgent, due
 	s.Put(p)
 }
 
@@ -44,14 +44,14 @@ func (s *schedule) next(now time.Time) (p *pod, wake time.Time) {
 	switch {
 	case !ok:
 		return nil, time.Time{}
-	case !first.turn.due.After(now):
+	case !first.position.due.After(now):
 		return first, time.Time{}
 	default:
-		return nil, first.turn.due
+		return nil, first.position.due
 	}
 }
 
-func (t *turn) before(other *turn) bool {
+func (t *position) before(other *position) bool {
 	switch {
 	case t.urgent != other.urgent:
 		return t.urgent

@@ -28,15 +28,15 @@ func (w *waiter) served(q *query) bool {
 
 // unserved reports whether a waiter needs an inspection that has not begun and may begin.
 func (p *pod) unserved() bool {
-	switch n := len(p.looks); {
-	case len(p.waiters) == 0 || n == maxLooks:
+	switch n := len(p.inspections); {
+	case len(p.waiters) == 0 || n == maxPerPod:
 		return false
 	case n == 0:
 		return true
 	}
-	look := p.looks[0]
-	return look.seq <= p.waiters[len(p.waiters)-1].ticket && // the newest one has the highest ticket
-		slices.ContainsFunc(p.waiters, func(w *waiter) bool { return !w.served(look) })
+	inspection := p.inspections[0]
+	return inspection.seq <= p.waiters[len(p.waiters)-1].ticket && // the newest one has the highest ticket
+		slices.ContainsFunc(p.waiters, func(w *waiter) bool { return !w.served(inspection) })
 }
 
 // reply sends the result to the waiters for which the query is new enough.

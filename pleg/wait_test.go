@@ -18,15 +18,15 @@ func TestAbandonedWaiters(t *testing.T) {
 	for range 1000 {
 		ws = append(ws, s.observe("u"))
 	}
-	look := s.start(inspectOne)
+	inspection := s.start(inspectOne)
 	s.idle()
 	for _, w := range ws {
 		s.c.abandon("u", w)
 	}
 	require.Empty(t, s.c.pods["u"].waiters)
-	s.inspected(look, &observed.Pod{UID: "u"})
+	s.inspected(inspection, &observed.Pod{UID: "u"})
 	require.Empty(t, s.c.pods)
-	require.Zero(t, s.c.todo.Len())
+	require.Zero(t, s.c.dueQueue.Len())
 	s.idle()
 }
 
@@ -38,11 +38,11 @@ func TestLookInProgressIsNewEnough(t *testing.T) {
 	s.know(p)
 	acted := s.now
 	s.c.hint("u", s.now)
-	look := s.start(inspectOne)
+	inspection := s.start(inspectOne)
 	w := s.observeAfter("u", acted)
 	s.idle()
-	s.inspected(look, p)
-	require.Equal(t, look.started, (<-w.answer).status.ObservedAt)
+	s.inspected(inspection, p)
+	require.Equal(t, inspection.started, (<-w.answer).status.ObservedAt)
 	s.idle()
 }
 
@@ -76,6 +76,6 @@ func TestForgetsEverything(t *testing.T) {
 	require.Empty(t, s.c.pods)
 	require.Empty(t, s.c.stale)
 	require.Empty(t, s.c.slots)
-	require.Zero(t, s.c.todo.Len())
+	require.Zero(t, s.c.dueQueue.Len())
 	require.LessOrEqual(t, len(s.c.recent), manyHints)
 }

@@ -122,11 +122,11 @@ type meter struct {
 	// listed is closed when the first list is complete.
 	listed chan struct{}
 
-	mu           sync.Mutex
-	report       Report
-	lists, looks []time.Duration
-	seen         [3][]time.Duration
-	fresh        []time.Duration
+	mu                  sync.Mutex
+	report              Report
+	lists, inspectTimes []time.Duration
+	seen                [3][]time.Duration
+	fresh               []time.Duration
 }
 
 func (m *meter) uid(i int) types.UID { return types.UID(fmt.Sprintf("plegbench-%s-%d", m.id, i)) }
@@ -211,7 +211,7 @@ func (m *meter) newPLEG() (err error) {
 		}
 	}
 	cfg.Metrics.OnInspect = func(took time.Duration, err error) {
-		m.called(&m.looks, took, err)
+		m.called(&m.inspectTimes, took, err)
 		if m.PLEG.Metrics.OnInspect != nil {
 			m.PLEG.Metrics.OnInspect(took, err)
 		}
@@ -245,7 +245,7 @@ func (m *meter) watch(ctx context.Context) error {
 	counts := func() (int, int) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return len(m.lists), len(m.looks)
+		return len(m.lists), len(m.inspectTimes)
 	}
 	cpu := func() time.Duration {
 		if m.CPU == nil {
@@ -254,11 +254,11 @@ func (m *meter) watch(ctx context.Context) error {
 		return m.CPU()
 	}
 	began, used := time.Now(), cpu()
-	lists, looks := counts()
+	lists, inspects := counts()
 	err := pause(ctx, m.Watch)
 	m.report.CPU, m.report.Watched = cpu()-used, time.Since(began)
-	listsNow, looksNow := counts()
-	m.report.Lists, m.report.Inspections = listsNow-lists, looksNow-looks
+	listsNow, inspectsNow := counts()
+	m.report.Lists, m.report.Inspections = listsNow-lists, inspectsNow-inspects
 	return err
 }
 
@@ -271,7 +271,7 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // round performs the changes of a pod's life. After each it either calls Observe or waits for
 // the event.
-func (m *meter) round(ctx context.Context, ask bool) error {
+func (m *meter) round(ctx context.Context, withObserve bool) error {
 	uid := m.newUID()
 	for i, step := range []struct {
 		do   func(context.Context, types.UID) error
@@ -281,7 +281,7 @@ func (m *meter) round(ctx context.Context, ask bool) error {
 			return fmt.Errorf("change a pod: %w", err)
 		}
 		done := time.Now()
-		if ask {
+		if withObserve {
 			if _, err := m.o.Observe(ctx, uid, done); err != nil {
 				return err
 			}
@@ -299,7 +299,7 @@ func (m *meter) round(ctx context.Context, ask bool) error {
 
 func (m *meter) finish() Report {
 	r := m.report
-	r.ListTook, r.InspectTook, r.Fresh = SpreadOf(m.lists), SpreadOf(m.looks), SpreadOf(m.fresh)
+	r.ListTook, r.InspectTook, r.Fresh = SpreadOf(m.lists), SpreadOf(m.inspectTimes), SpreadOf(m.fresh)
 	r.SeenStart, r.SeenExit, r.SeenRemoval = SpreadOf(m.seen[0]), SpreadOf(m.seen[1]), SpreadOf(m.seen[2])
 	return r
 }

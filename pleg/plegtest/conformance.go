@@ -48,8 +48,8 @@ type Pods interface {
 	Remove(ctx context.Context, uid types.UID) error
 }
 
-// patience bounds the wait of a case for an event, and the rest of a case as well.
-const patience = 30 * time.Second
+// timeout bounds the wait of a case for an event, and the rest of a case as well.
+const timeout = 30 * time.Second
 
 // errSkip is the result of a case that does not apply to the runtime.
 var errSkip = errors.New("not applicable")
@@ -62,7 +62,7 @@ type testCase struct {
 }
 
 func cases() []testCase {
-	return append(append(queryCases(), lastingCases()...), watchCases()...)
+	return append(append(queryCases(), repeatCases()...), watchCases()...)
 }
 
 // Run tests a runtime: one subtest per rule of pleg.Runtime, of pleg.EventStream, and of a PLEG
@@ -78,7 +78,7 @@ func Run(t *testing.T, cfg Config) {
 	for _, c := range cases() {
 		t.Run(c.name, func(t *testing.T) {
 			cfg.Around(t, func(t *testing.T) {
-				switch err := c.try(t.Context(), cfg.Start(t), patience); {
+				switch err := c.try(t.Context(), cfg.Start(t), timeout); {
 				case errors.Is(err, errSkip):
 					t.Skip(err)
 				case err != nil:
@@ -90,13 +90,13 @@ func Run(t *testing.T, cfg Config) {
 }
 
 // try runs the case on a subject and removes its pods.
-func (c testCase) try(ctx context.Context, s Subject, patience time.Duration) error {
-	p := &trial{Subject: s, patience: patience, id: rand.Text()[:8]}
-	limited, cancel := context.WithTimeout(ctx, 2*patience)
+func (c testCase) try(ctx context.Context, s Subject, timeout time.Duration) error {
+	p := &trial{Subject: s, timeout: timeout, id: rand.Text()[:8]}
+	limited, cancel := context.WithTimeout(ctx, 2*timeout)
 	defer cancel()
 	c.run(limited, p)
 	err := p.err
-	cleaning, cancelCleaning := context.WithTimeout(ctx, patience)
+	cleaning, cancelCleaning := context.WithTimeout(ctx, timeout)
 	defer cancelCleaning()
 	for i := range p.pods {
 		err = errors.Join(err, wrap("clean up", s.Pods.Remove(cleaning, p.uid(i))))
@@ -108,9 +108,9 @@ func (c testCase) try(ctx context.Context, s Subject, patience time.Duration) er
 // pods have no effect.
 type trial struct {
 	Subject
-	patience time.Duration
-	id       string
-	pods     int
+	timeout time.Duration
+	id      string
+	pods    int
 
 	mu  sync.Mutex
 	err error

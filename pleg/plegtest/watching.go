@@ -64,14 +64,14 @@ func (s *stream) hint(uid types.UID) {
 }
 
 // close ends the stream and returns an error if it ended wrongly.
-func (s *stream) close(patience time.Duration) error {
+func (s *stream) close(timeout time.Duration) error {
 	s.cancel()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case <-s.ended:
 	case <-timer.C:
-		return fmt.Errorf("PodEvents has not returned %v after the end of its context", patience)
+		return fmt.Errorf("PodEvents has not returned %v after the end of its context", timeout)
 	}
 	if s.err == nil {
 		return errors.New("PodEvents returned no error")
@@ -87,8 +87,8 @@ func orNil(err error) error {
 }
 
 // hinted waits for a hint about the pod.
-func (s *stream) hinted(uid types.UID, what string, patience time.Duration) error {
-	timer := time.NewTimer(patience)
+func (s *stream) hinted(uid types.UID, what string, timeout time.Duration) error {
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	for {
 		select {
@@ -99,7 +99,7 @@ func (s *stream) hinted(uid types.UID, what string, patience time.Duration) erro
 		case <-s.ended:
 			return fmt.Errorf("PodEvents ended: %w", orNil(s.err))
 		case <-timer.C:
-			return fmt.Errorf("no event named the pod %s within %v", what, patience)
+			return fmt.Errorf("no event named the pod %s within %v", what, timeout)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func eventsNamePods(ctx context.Context, p *trial) {
 		p.add(err)
 		return
 	}
-	defer func() { p.add(s.close(p.patience)) }()
+	defer func() { p.add(s.close(p.timeout)) }()
 	uid := p.newUID()
 	for _, step := range []struct {
 		what string
@@ -134,7 +134,7 @@ func eventsNamePods(ctx context.Context, p *trial) {
 		if p.failed() {
 			return
 		}
-		p.add(s.hinted(uid, step.what, p.patience))
+		p.add(s.hinted(uid, step.what, p.timeout))
 	}
 }
 
@@ -149,7 +149,7 @@ func streamEnds(ctx context.Context, p *trial) {
 	case <-s.ended:
 		p.fail("PodEvents ended before its context was done: %w", orNil(s.err))
 	default:
-		p.add(s.close(p.patience))
+		p.add(s.close(p.timeout))
 	}
 }
 
@@ -188,7 +188,7 @@ func (p *trial) observe(ctx context.Context, after func(o *observer, uid types.U
 
 func plegSees(ctx context.Context, p *trial) {
 	p.observe(ctx, func(o *observer, uid types.UID, step int) error {
-		ctx, cancel := context.WithTimeout(ctx, p.patience)
+		ctx, cancel := context.WithTimeout(ctx, p.timeout)
 		defer cancel()
 		_, err := o.when(ctx, uid, []pleg.EventType{pleg.Started, pleg.Died, pleg.Removed}[step])
 		return err

@@ -12,8 +12,8 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// lastingCases are the rules about repeated and concurrent queries.
-func lastingCases() []testCase {
+// repeatCases are the rules about repeated and concurrent queries.
+func repeatCases() []testCase {
 	return []testCase{
 		{"the caller owns each result", ownedAnswers},
 		{"a cancelled context gives an error or a complete result", endedContext},
@@ -59,15 +59,15 @@ func endedContext(ctx context.Context, p *trial) {
 const (
 	churners    = 3 // pods that come and go
 	churnRounds = 2 // rounds of each
-	lookers     = 4 // goroutines that query
-	// lookPause is the pause between two queries, so that time passes in a bubble.
-	lookPause = time.Millisecond
+	queriers    = 4 // goroutines that query
+	// queryPause is the pause between two queries, so that time passes in a bubble.
+	queryPause = time.Millisecond
 )
 
 // churn starts and removes pods while goroutines query them and a steady one.
 func churn(ctx context.Context, p *trial) {
 	steady := p.started(ctx)
-	var churning, looking sync.WaitGroup
+	var churning, querying sync.WaitGroup
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	var coming []types.UID
@@ -83,21 +83,21 @@ func churn(ctx context.Context, p *trial) {
 			}
 		})
 	}
-	for i := range lookers {
-		looking.Go(func() {
-			for n := 0; !p.failed() && run.Sleep(watching, lookPause); n++ {
-				p.lookAround(ctx, steady, coming[(i+n)%len(coming)])
+	for i := range queriers {
+		querying.Go(func() {
+			for n := 0; !p.failed() && run.Sleep(watching, queryPause); n++ {
+				p.queryBoth(ctx, steady, coming[(i+n)%len(coming)])
 			}
 		})
 	}
 	churning.Wait()
-	p.lookAround(ctx, steady, coming[0])
+	p.queryBoth(ctx, steady, coming[0])
 	stop()
-	looking.Wait()
+	querying.Wait()
 }
 
-// lookAround queries the steady pod and one that comes or goes.
-func (p *trial) lookAround(ctx context.Context, steady, coming types.UID) {
+// queryBoth queries the steady pod and one that comes or goes.
+func (p *trial) queryBoth(ctx context.Context, steady, coming types.UID) {
 	p.all(ctx, steady, observed.StateRunning)
 	p.status(ctx, coming)
 }
