@@ -58,7 +58,7 @@ func TestDiffTable(t *testing.T) {
 	created := cellPod(unknown, absent)
 	created.Containers[0].State = observed.StateCreated
 	require.Empty(t, diff("u", created, cellPod(unknown, absent)), "created counts as unknown")
-	require.False(t, same(created, cellPod(unknown, absent)), "but the cache is to tell them apart")
+	require.False(t, same(created, cellPod(unknown, absent)), "but the cache distinguishes them")
 }
 
 // The order of a list has no influence on the diff.
@@ -174,7 +174,7 @@ func TestOlderListDoesNotRollBack(t *testing.T) {
 
 // P11, tombstones: an inspection that began before the list without the pod does not restore it,
 // but another one follows.
-func TestOlderLookDoesNotResurrect(t *testing.T) {
+func TestOlderInspectionDoesNotResurrect(t *testing.T) {
 	s := newScript(t)
 	p := onePod("u", observed.StateRunning)
 	s.know(p)
@@ -351,7 +351,7 @@ func TestHealthDeadline(t *testing.T) {
 
 // A request starts an inspection beside a running one, which may be too old, whether a list
 // requests an inspection before or after it.
-func TestRequestBesideTheWishOfAList(t *testing.T) {
+func TestRequestBesideListRequest(t *testing.T) {
 	request := func(s *script) { s.c.requestInspection(s.c.get("u"), Acted, s.now) }
 	list := func(s *script) { s.relist(onePod("u", observed.StateExited)) }
 	for name, steps := range map[string][]func(*script){
@@ -379,7 +379,7 @@ func TestRequestBesideTheWishOfAList(t *testing.T) {
 
 // The absence of a pod in a list is ignored if an inspection of the pod began after the list:
 // the list may be older.
-func TestListThatALookOvertook(t *testing.T) {
+func TestListOlderThanInspectionIsIgnored(t *testing.T) {
 	s := newScript(t)
 	s.know(onePod("u", observed.StateRunning))
 	s.now = s.now.Add(s.c.cfg.RelistPeriod)
@@ -389,12 +389,12 @@ func TestListThatALookOvertook(t *testing.T) {
 	require.Empty(t, s.listed(list))
 	require.Equal(t, inspected, s.c.pods["u"].state)
 	require.Empty(t, s.inspected(inspection, onePod("u", observed.StateRunning)))
-	require.Len(t, s.inspected(s.start(inspectOne), &observed.Pod{UID: "u"}), 4, "the list had asked for another look")
+	require.Len(t, s.inspected(s.start(inspectOne), &observed.Pod{UID: "u"}), 4, "the list requested another inspection")
 }
 
 // The end replies to every waiter, closes the stream, and leaves no running inspection in the
 // health.
-func TestEndForgetsLooks(t *testing.T) {
+func TestEndForgetsInspections(t *testing.T) {
 	s := newScript(t)
 	s.know(onePod("u", observed.StateRunning))
 	w := s.observe("u")
@@ -409,7 +409,7 @@ func TestEndForgetsLooks(t *testing.T) {
 	require.Empty(t, s.c.slots)
 	s.observe("unknown")
 	s.c.end(ErrNotRunning, s.now)
-	require.Nil(t, s.c.pods["unknown"], "nothing is left of it")
+	require.Nil(t, s.c.pods["unknown"], "its record was dropped")
 }
 
 // The record of a pod that went away during a list is dropped with that list, also when the list
@@ -427,7 +427,7 @@ func TestListThatFailsLeavesNoTombstone(t *testing.T) {
 }
 
 // Listed pods without a UID, or without sandboxes and containers, are ignored.
-func TestListOfNothing(t *testing.T) {
+func TestEmptyListEntriesAreIgnored(t *testing.T) {
 	s := newScript(t)
 	require.Empty(t, s.relist(onePod("", observed.StateRunning), &observed.Pod{UID: "empty"}))
 	require.Empty(t, s.c.pods)

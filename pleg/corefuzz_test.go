@@ -116,7 +116,7 @@ func (m *model) finish(i int, fail bool) {
 				_, err := fmt.Sscan(a.status.Name, &version)
 				require.NoError(m.t, err)
 			}
-			require.GreaterOrEqual(m.t, version, w.version, "INV-16: an answer is never older than the question")
+			require.GreaterOrEqual(m.t, version, w.version, "INV-16: a result is never older than its request")
 		default:
 		}
 	}
@@ -212,10 +212,10 @@ func (m *model) settle() {
 		require.Empty(m.t, got.waiters)
 		for i := range requestInspection.Containers {
 			c := &requestInspection.Containers[i]
-			require.Equal(m.t, containerPhase(c), m.state[Event{UID: uid, ID: c.ID.ID, Container: "c"}], "events tell the same as the cache")
+			require.Equal(m.t, containerPhase(c), m.state[Event{UID: uid, ID: c.ID.ID, Container: "c"}], "events and the cache agree")
 		}
 	}
-	require.Len(m.t, m.c.pods, present, "nothing is kept of other pods")
+	require.Len(m.t, m.c.pods, present, "other pods have no record")
 	require.Empty(m.t, m.c.stale)
 	require.Zero(m.t, m.c.dueQueue.Len())
 }

@@ -180,7 +180,7 @@ func TestBacklog(t *testing.T) {
 		r := evented(t, rt)
 		require.ElementsMatch(t, []string{"started web-sandbox", "started c-0"}, r.take())
 		require.Len(t, r.Pods(), 1)
-		require.LessOrEqual(t, rt.Inspections("gone"), 2, "fifty events: one look at once, one for the rest")
+		require.LessOrEqual(t, rt.Inspections("gone"), 2, "fifty events: one inspection at once, one for the rest")
 		require.LessOrEqual(t, rt.Inspections("web"), 3, "and one for the list")
 
 		rt.WithEvents().BreakStreams()

@@ -138,7 +138,7 @@ func outcomeOf(t *testing.T, r *rig, rt *plegtest.Runtime) outcome {
 		got := *s
 		got.ObservedAt, got.IPs, got.Name, got.Namespace = time.Time{}, nil, "", ""
 		actual.IPs, actual.Name, actual.Namespace = nil, "", ""
-		require.Equal(t, actual.Listed(), got.Listed(), "the cache shows the truth in the end")
+		require.Equal(t, actual.Listed(), got.Listed(), "the cache agrees with the runtime in the end")
 		if len(got.Containers) == 0 {
 			got.Containers = nil
 		}

@@ -43,7 +43,7 @@ func TestRequests(t *testing.T) {
 
 // P8, P12: neither the wall clock nor the runtime's clock, which may be hours off or in the
 // wrong unit, has any influence.
-func TestClocksDoNotMatter(t *testing.T) {
+func TestClockErrorsHaveNoEffect(t *testing.T) {
 	for _, events := range []bool{false, true} {
 		bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 			var r *rig
@@ -82,7 +82,7 @@ func TestIPsArePreserved(t *testing.T) {
 		after := observe(t, r, "web")
 		require.Equal(t, []string{"10.0.0.1"}, after.IPs)
 		require.Empty(t, after.Sandboxes[0].IPs)
-		require.Equal(t, observed.StateRunning, before.Containers[0].State, "what was handed out stays as it was")
+		require.Equal(t, observed.StateRunning, before.Containers[0].State, "a returned status does not change")
 	})
 }
 

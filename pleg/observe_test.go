@@ -16,7 +16,7 @@ import (
 )
 
 // P7, INV-16: an actor sees its own action without waiting for a period.
-func TestObserveSeesWhatWasDone(t *testing.T) {
+func TestObserveSeesOwnAction(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		r := run(t, pleg.Config{}, rt)
 		start := time.Now()
@@ -110,7 +110,7 @@ func TestObserveIsCancellable(t *testing.T) {
 
 // P9 in part: the event of an action starts an inspection before the actor has recorded the end
 // of its call. Observe neither returns that inspection, which is too old, nor waits for it.
-func TestObserveDoesNotWaitForAnOlderLook(t *testing.T) {
+func TestObserveDoesNotWaitForOlderInspection(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.FailInspections(plegtest.Fault{Latency: 10 * time.Millisecond})
 		r := evented(t, rt)
@@ -164,7 +164,7 @@ func TestLostCall(t *testing.T) {
 }
 
 // At most two inspections of a pod hang at a time.
-func TestHangingLooksAreBounded(t *testing.T) {
+func TestHungInspectionsAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
 		rt.FailPod("web", plegtest.Fault{Hang: true})

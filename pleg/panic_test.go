@@ -112,7 +112,7 @@ func TestCallbacksThatPanic(t *testing.T) {
 			OnHealth: func(error) { panic("bad health") },
 			Metrics: pleg.Metrics{
 				OnList:    func(time.Duration, int, error) { panic("bad list") },
-				OnInspect: func(time.Duration, error) { panic("bad look") },
+				OnInspect: func(time.Duration, error) { panic("bad inspection") },
 				OnStream:  func(pleg.StreamHealth) { panic("bad stream") },
 				OnMode:    func(pleg.Mode) { panic("bad mode") },
 			},
@@ -130,7 +130,7 @@ func TestCallbacksThatPanic(t *testing.T) {
 		require.False(t, s.Empty())
 		cancel()
 		require.NoError(t, <-done)
-		for _, what := range []string{"OnEvent panicked: bad event", "OnHealth panicked: bad health", "bad list", "bad look", "bad stream", "bad mode", "stack="} {
+		for _, what := range []string{"OnEvent panicked: bad event", "OnHealth panicked: bad health", "bad list", "bad inspection", "bad stream", "bad mode", "stack="} {
 			require.Contains(t, log.String(), what)
 		}
 	})

@@ -111,11 +111,11 @@ func TestAdaptivePause(t *testing.T) {
 	quiet(time.Minute)
 	s.now = s.c.list.next
 	require.Len(t, s.listed(s.start(listAll)), 1)
-	require.LessOrEqual(t, wait(), 100*time.Millisecond, "so is that a pod has gone")
+	require.LessOrEqual(t, wait(), 100*time.Millisecond, "a removal is an activity")
 
 	s.now = s.c.list.next
 	s.c.apply(result{query: s.start(listAll), err: errTestList}, s.now)
 	require.Equal(t, time.Second, wait())
 	s.c.active(s.now)
-	require.Equal(t, time.Second, wait(), "a runtime that fails is not asked more often")
+	require.Equal(t, time.Second, wait(), "a failing runtime is not queried more often")
 }

@@ -103,7 +103,7 @@ func TestNotRunning(t *testing.T) {
 		_, err = r.Observe(t.Context(), "web", time.Time{})
 		require.ErrorIs(t, err, pleg.ErrNotRunning)
 		_, err = r.Get("web")
-		require.NoError(t, err, "a look that the end of Run cut short is no error of the pod")
+		require.NoError(t, err, "an inspection that the end of Run cancelled is no error of the pod")
 
 		require.ErrorIs(t, r.Run(t.Context()), pleg.ErrAlreadyRun)
 	})
@@ -111,7 +111,7 @@ func TestNotRunning(t *testing.T) {
 
 // Run's error names a runtime that ignores its contexts and a callback that does not return.
 // They delay Run by ShutdownTimeout at most.
-func TestShutdownNamesWhatHangs(t *testing.T) {
+func TestShutdownNamesHungCalls(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("ok"))
 		rt.Set(plegtest.Pod("deaf"))
@@ -166,18 +166,18 @@ func TestMetrics(t *testing.T) {
 		rt.FailPod("web", plegtest.Fault{Latency: 5 * time.Millisecond})
 		r := run(t, pleg.Config{Runtime: rt.WithEvents(), Metrics: pleg.Metrics{
 			OnList:    func(took time.Duration, pods int, err error) { add("list ", took, " ", pods, " ", err) },
-			OnInspect: func(took time.Duration, err error) { add("look ", took, " ", err) },
+			OnInspect: func(took time.Duration, err error) { add("inspect ", took, " ", err) },
 			OnStale:   func(pods int) { add("stale ", pods) },
 			OnStream:  func(s pleg.StreamHealth) { add("stream ", s.State) },
 			OnMode:    func(mode pleg.Mode) { add("mode ", mode) },
 		}}, rt)
-		received(1500*time.Millisecond, "list 20ms 1 <nil>", "list 20ms 1 <nil>", "look 5ms <nil>", "stream opening", "stream open", "mode evented")
+		received(1500*time.Millisecond, "list 20ms 1 <nil>", "list 20ms 1 <nil>", "inspect 5ms <nil>", "stream opening", "stream open", "mode evented")
 		require.NoError(t, r.Healthy())
 		rt.FailPod("web", plegtest.Fault{Err: errTest})
 		rt.Announce("web")
-		received(10*time.Millisecond, "look 0s test", "stale 1")
+		received(10*time.Millisecond, "inspect 0s test", "stale 1")
 		rt.FailPod("web", plegtest.Fault{})
-		received(2*time.Second, "look 0s <nil>", "stale 0")
+		received(2*time.Second, "inspect 0s <nil>", "stale 0")
 		rt.FailList(plegtest.Fault{Err: errTest})
 		rt.WithEvents().FailStreams(plegtest.Fault{Err: errTest})
 		rt.WithEvents().BreakStreams()

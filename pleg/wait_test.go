@@ -32,7 +32,7 @@ func TestAbandonedWaiters(t *testing.T) {
 
 // A running inspection is new enough if it began after the given moment, even if it began before
 // the call of Observe.
-func TestLookInProgressIsNewEnough(t *testing.T) {
+func TestInspectionInProgressIsNewEnough(t *testing.T) {
 	s := newScript(t)
 	p := onePod("u", observed.StateRunning)
 	s.know(p)
@@ -62,7 +62,7 @@ func TestHintsOutliveLists(t *testing.T) {
 }
 
 // Removed pods leave no state.
-func TestForgetsEverything(t *testing.T) {
+func TestRemovedPodsAreForgotten(t *testing.T) {
 	s := newScript(t)
 	for i := range 1000 {
 		p := onePod("u", observed.StateRunning)

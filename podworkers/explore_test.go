@@ -18,9 +18,9 @@ import (
 	"github.com/podwright/podwright/podworkers/podworkerstest"
 )
 
-var exploreFor = flag.Duration("explore", 3*time.Second, "the time to explore what can happen to pods; at most 500 ms with -short")
+var exploreFor = flag.Duration("explore", 3*time.Second, "the duration of the exploration of pod lifecycles; at most 500 ms with -short")
 
-var rewrite = flag.Bool("rewrite", false, "write what happens into the scripts")
+var rewrite = flag.Bool("rewrite", false, "write the events into the scripts")
 
 // The scripts in testdata have the scenarios of the lifecycle.
 func TestScripts(t *testing.T) {
@@ -65,9 +65,9 @@ func TestExplore(t *testing.T) {
 	}
 	for _, e := range explorers {
 		if len(e.frontier) == 0 {
-			t.Logf("%s: all that can ever happen, %d states", e.w.name, len(e.seen))
+			t.Logf("%s: complete, %d states", e.w.name, len(e.seen))
 		} else {
-			t.Logf("%s: all of %d inputs, %d states", e.w.name, e.depth, len(e.seen))
+			t.Logf("%s: complete up to %d inputs, %d states", e.w.name, e.depth, len(e.seen))
 		}
 	}
 }
@@ -130,7 +130,7 @@ func (e *explorer) failure(p path, err error) error {
 	for _, i := range p {
 		trace = append(trace, e.w.actions[i].do(k.x)...)
 	}
-	return fmt.Errorf("%w\n\nThe shortest script that shows it; save it in testdata and run TestScripts with -rewrite:\n\n# %s\n\n%s\nWhat happens:\n\n%s", err, e.w.name, e.w.script(p), trace)
+	return fmt.Errorf("%w\n\nThe shortest script with this violation; save it in testdata and run TestScripts with -rewrite:\n\n# %s\n\n%s\nEvents:\n\n%s", err, e.w.name, e.w.script(p), trace)
 }
 
 // Scripts of random paths have the same results on real Workers as on the machine alone, so the

@@ -158,11 +158,11 @@ func (x *Machine) Broken() string {
 		case !runs && r.ready && m.isOpen && (r.state != StateWaiting || m.names.next(r.fullName()) == uid):
 			return fmt.Sprintf("%s is ready, but does not run", uid)
 		case !r.hasPending && r.pending != spec{}, r.state == StateFinished && (r.hasPending || r.active != spec{}):
-			return fmt.Sprintf("INV-12: %s holds on to a spec", uid)
+			return fmt.Sprintf("INV-12: %s still has a spec", uid)
 		case r.state >= StateTerminated && len(r.done) > 0:
-			return fmt.Sprintf("INV-14: %s has stopped, but someone waits", uid)
+			return fmt.Sprintf("INV-14: %s has stopped, but a done channel is open", uid)
 		case r.state >= StateTerminated && r.status != nil:
-			return fmt.Sprintf("INV-15: %s has stopped, but keeps a status function", uid)
+			return fmt.Sprintf("INV-15: %s has stopped, but still has a status function", uid)
 		}
 	}
 	return m.brokenQueue()
@@ -175,7 +175,7 @@ func (m *machine) brokenQueue() string {
 	for _, r := range m.records {
 		switch {
 		case r.place.In() == r.due.IsZero():
-			return fmt.Sprintf("%s has lost its place in the queue", r.uid)
+			return fmt.Sprintf("%s is missing in the queue", r.uid)
 		case !r.place.In():
 			continue
 		case queued == 0 || r.due.Before(first):

@@ -28,7 +28,7 @@ func TestEffectiveGrace(t *testing.T) {
 		{"override longer than spec", grace{}, podOf("a", specGrace(10)), new(int64(40)), grace{40, false}},
 		{"current 5, override 60 (W9)", grace{5, false}, podOf("a"), new(int64(60)), grace{5, false}},
 		{"current 120, override 10 (W8)", grace{120, true}, podOf("a"), new(int64(10)), grace{10, false}},
-		{"current from spec, nothing new", grace{30, true}, podOf("a", specGrace(10)), nil, grace{30, true}},
+		{"current from spec, without a change", grace{30, true}, podOf("a", specGrace(10)), nil, grace{30, true}},
 		{"current, deletion grace shorter", grace{30, true}, podOf("a", deletionGrace(3)), nil, grace{3, false}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

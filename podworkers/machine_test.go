@@ -99,7 +99,7 @@ func TestCancellationAsError(t *testing.T) {
 		err    error
 		want   error
 	}{
-		{"nobody cancelled", func(*rig) {}, context.Canceled, context.Canceled},
+		{"not cancelled", func(*rig) {}, context.Canceled, context.Canceled},
 		{"cancelled", func(r *rig) { r.update(kill(podOf("a"))) }, context.Canceled, nil},
 		{"cancelled, another error", func(r *rig) { r.update(kill(podOf("a"))) }, errBoom, errBoom},
 		{"the agent stops", func(r *rig) { r.m.shut() }, context.Canceled, nil},
@@ -112,7 +112,7 @@ func TestCancellationAsError(t *testing.T) {
 			tc.before(r)
 			r.end("a", false, tc.err)
 			require.Equal(t, tc.want, r.pod("a").LastError)
-			require.Zero(t, r.pod("a").CancelledAt, "nothing that is cancelled runs")
+			require.Zero(t, r.pod("a").CancelledAt, "no cancelled call runs")
 		})
 	}
 }

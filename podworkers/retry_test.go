@@ -22,10 +22,10 @@ func TestPause(t *testing.T) {
 		{"generic", errBoom, 10 * time.Second},
 		{"not before 5s", in(5 * time.Second), 5 * time.Second},
 		{"two, the earliest", join(errBoom, in(8*time.Second), join(in(5*time.Second))), 5 * time.Second},
-		{"nested one in the other", RetryAt(in(3*time.Second), now.Add(7*time.Second)), 3 * time.Second},
+		{"nested", RetryAt(in(3*time.Second), now.Add(7*time.Second)), 3 * time.Second},
 		{"past", in(-time.Hour), 0},
 		{"beyond the resync interval", in(time.Hour), time.Minute},
-		{"zero time says nothing", RetryAt(errBoom, time.Time{}), 10 * time.Second},
+		{"a zero time has no effect", RetryAt(errBoom, time.Time{}), 10 * time.Second},
 		{"network, aggregated", join(in(5*time.Second), join(errBoom, ErrNetworkNotReady)), time.Second},
 		{"panic", &PanicError{Value: "x"}, 10 * time.Second},
 	} {

@@ -227,7 +227,7 @@ func (k *walk) drain(w *scenario) error {
 	for round := 0; round < 12 && k.x.Left() != ""; round++ {
 		feed(k.x.Known(nil))
 		if err := k.err(); err != nil {
-			return fmt.Errorf("while everything comes to its end: %w", err)
+			return fmt.Errorf("while all pods end: %w", err)
 		}
 		for _, uid := range w.uids {
 			if k.x.Running(uid) != podworkers.CallNone {
@@ -235,11 +235,11 @@ func (k *walk) drain(w *scenario) error {
 			}
 		}
 		if err := k.err(); err != nil {
-			return fmt.Errorf("while everything comes to its end: %w", err)
+			return fmt.Errorf("while all pods end: %w", err)
 		}
 	}
 	if left := k.x.Left(); left != "" {
-		return fmt.Errorf("INV-17, INV-18: left in the end: %s", left)
+		return fmt.Errorf("INV-17, INV-18: pods remain at the end: %s", left)
 	}
 	return nil
 }

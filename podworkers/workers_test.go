@@ -115,7 +115,7 @@ func TestStop(t *testing.T) {
 }
 
 // Run's error lists calls that ignore their context.
-func TestStopNamesTheStuck(t *testing.T) {
+func TestStopNamesHungCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		w, err := podworkers.New(podworkers.Config{
@@ -317,7 +317,7 @@ func TestContexts(t *testing.T) {
 		require.Error(t, seen[0].Err(), "over with the pod")
 		cancel()
 		require.NoError(t, <-ran)
-		podworkers.SetStep(t.Context(), "no call: nothing happens")
+		podworkers.SetStep(t.Context(), "no running call: no effect")
 	})
 }
 

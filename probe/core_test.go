@@ -114,7 +114,7 @@ func TestRound(t *testing.T) {
 
 		// T37
 		{"not started", []Type{Liveness, Readiness}, known, scene(notStarted), want{wait, whyNotStarted, Success}},
-		{"nobody knows whether it started", []Type{Liveness, Readiness}, known, scene(func(c *v1.ContainerStatus) { c.Started = nil }), want{wait, whyNotStarted, Success}},
+		{"started is unset", []Type{Liveness, Readiness}, known, scene(func(c *v1.ContainerStatus) { c.Started = nil }), want{wait, whyNotStarted, Success}},
 		// T41
 		{"started under another agent", []Type{Startup}, progress{id: "fake://1"}, scene(nil), want{wait, whyPassed, Success}},
 	} {
@@ -124,10 +124,10 @@ func TestRound(t *testing.T) {
 				s := p.round(withType(plainRules, typ), tc.in)
 				require.Equal(t, tc.want, want{s.verb, s.why, p.stored})
 				if s.verb == exit {
-					require.Zero(t, p.run, "what was counted does not count for what comes")
+					require.Zero(t, p.run, "a new instance starts without counted outcomes")
 				}
 				before := tc.from.stored
-				require.Equal(t, s.verb != exit && p.stored != before || p.id != tc.from.id, s.changed, "exits change nothing that anybody is told of")
+				require.Equal(t, s.verb != exit && p.stored != before || p.id != tc.from.id, s.changed, "an exit reports no change")
 			})
 		}
 	}
@@ -202,7 +202,7 @@ func TestAdopt(t *testing.T) {
 }
 
 // The counter of equal outcomes stops at its maximum.
-func TestOutcomeCountsNoFurther(t *testing.T) {
+func TestOutcomeCounterIsBounded(t *testing.T) {
 	for from, want := range map[int32]int32{0: 1, math.MaxInt32 - 1: math.MaxInt32, math.MaxInt32: math.MaxInt32} {
 		p := progress{last: Success, run: from, stored: Failure}
 		require.True(t, p.outcome(rules{typ: Readiness, successes: 1, failures: 3}, Success))
@@ -232,9 +232,9 @@ func TestOutcome(t *testing.T) {
 		{"T36 third failure", rules{typ: Readiness, successes: 2, failures: 3}, s, []Verdict{f, f, s, f, f, f}, []Verdict{s, s, s, s, s, f}, false},
 		{"unknown stays below the threshold", rules{typ: Readiness, successes: 2, failures: 2}, u, []Verdict{f, s, f, f}, []Verdict{u, u, u, f}, false},
 		{"a warning is a success", rules{typ: Readiness, successes: 2, failures: 3}, f, []Verdict{w, s}, []Verdict{f, s}, false},
-		{"nothing found is a failure", rules{typ: Readiness, successes: 1, failures: 2}, s, []Verdict{u, f}, []Verdict{s, f}, false},
+		{"an unknown verdict is a failure", rules{typ: Readiness, successes: 1, failures: 2}, s, []Verdict{u, f}, []Verdict{s, f}, false},
 		{"T38 liveness", rules{typ: Liveness, successes: 1, failures: 3}, s, []Verdict{f, f, f}, []Verdict{s, s, f}, true},
-		{"liveness goes on", rules{typ: Liveness, successes: 1, failures: 3}, s, []Verdict{f, f, s, f, f}, []Verdict{s, s, s, s, s}, false},
+		{"liveness continues", rules{typ: Liveness, successes: 1, failures: 3}, s, []Verdict{f, f, s, f, f}, []Verdict{s, s, s, s, s}, false},
 		{"T37 startup succeeds", rules{typ: Startup, successes: 1, failures: 30}, u, []Verdict{f, f, s}, []Verdict{u, u, s}, true},
 		{"startup fails", rules{typ: Startup, successes: 1, failures: 2}, u, []Verdict{f, f}, []Verdict{u, f}, true},
 	} {

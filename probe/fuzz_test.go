@@ -141,7 +141,7 @@ func (e *model) runRound(triggered bool) {
 	}
 	switch s.verb {
 	case execute:
-		require.True(e.t, e.mayExecute(), "executed though it must not be: %+v", e.have)
+		require.True(e.t, e.mayExecute(), "executed without permission: %+v", e.have)
 		if e.now.Before(tick) && !triggered {
 			e.hurried++
 			require.Equal(e.t, 1, e.hurried, "one execution of an instance may be before its tick")
@@ -150,7 +150,7 @@ func (e *model) runRound(triggered bool) {
 	case wait:
 		require.True(e.t, e.w.at.After(e.now), "a worker that waits sleeps")
 		require.False(e.t, e.w.at.After(e.now.Add(e.w.timing.Period)), "for a period at most")
-		require.False(e.t, triggered && !e.w.spread && e.mayExecute() && e.w.at.Before(e.now), "a trigger is heard")
+		require.False(e.t, triggered && !e.w.spread && e.mayExecute() && e.w.at.Before(e.now), "a trigger has an effect")
 	case exit:
 		require.Equal(e.t, Unknown, e.w.stored)
 	}

@@ -43,7 +43,7 @@ func TestReadiness(t *testing.T) {
 		r.prober.Script("web", probe.Readiness, succeed(fails)...)
 		r.set(pod)
 		r.sleep(30 * s)
-		require.Empty(t, r.prober.Calls(), "there is no container yet")
+		require.Empty(t, r.prober.Calls(), "the container does not exist yet")
 		require.Equal(t, "the container has not been created", r.worker(pod, "web", probe.Readiness).Why)
 		r.set(pod, running("web", "fake://1"))
 		require.Equal(t, map[string]probe.Verdict{"web Readiness": probe.Failure}, r.results(pod))
@@ -58,7 +58,7 @@ func TestReadiness(t *testing.T) {
 }
 
 // T36, T39: thresholds, with their defaults, and the initial delay apply to each instance.
-func TestSpecIsHeeded(t *testing.T) {
+func TestThresholdsOfSpec(t *testing.T) {
 	inBubble(t, nil, func(r *rig) {
 		p := &v1.Probe{ProbeHandler: handler(probe.HTTPGet), SuccessThreshold: 2, InitialDelaySeconds: 5}
 		pod := podOf("u", container("web", probes{probe.Readiness: p}))
@@ -157,11 +157,11 @@ func TestTermination(t *testing.T) {
 		require.Equal(t, map[string]probe.Verdict{"web Readiness": probe.Failure, "side Readiness": probe.Success}, r.results(pod))
 		synctest.Wait()
 		cut := r.prober.CallsOf("web", probe.Liveness)
-		require.Equal(t, time.Now(), cut[len(cut)-1].Ended, "what is in progress is cut off")
+		require.Equal(t, time.Now(), cut[len(cut)-1].Ended, "a running execution is cancelled")
 		calls := len(cut)
 		r.set(pod, running("side", "fake://s"), running("web", "fake://w"))
 		r.sleep(20 * s)
-		require.Len(t, r.prober.CallsOf("web", probe.Liveness), calls, "adding the pod does not bring them back")
+		require.Len(t, r.prober.CallsOf("web", probe.Liveness), calls, "AddPod does not restart them")
 		require.Equal(t, map[string]probe.Verdict{"web Readiness": probe.Failure, "side Readiness": probe.Success}, r.results(pod))
 		for _, c := range r.changeList() {
 			require.False(t, c.Type == probe.Liveness && c.Result == probe.Failure, "%+v", c)
@@ -204,7 +204,7 @@ func TestContainerEnds(t *testing.T) {
 		require.Equal(t, probe.StateEnded, w.State)
 		require.Equal(t, "the container has ended and will not be restarted", w.Why)
 		require.Equal(t, map[string]probe.Verdict{"web Readiness": probe.Success}, r.results(pod))
-		require.Len(t, r.changesOf(probe.Readiness), 4, "two containers, unready and ready; dropping a result tells nothing")
+		require.Len(t, r.changesOf(probe.Readiness), 4, "two containers, unready and ready; a dropped result is not reported")
 		require.Len(t, r.removedList(), 1, "T56")
 		// The runtime failed to list the container once.
 		r.set(pod, runningSince("job", "fake://j", r.begin), runningSince("web", "fake://w", r.begin))
@@ -293,7 +293,7 @@ func TestPrune(t *testing.T) {
 		require.Len(t, r.Workers("a"), 1)
 		require.Empty(t, r.Workers("b"))
 		require.NoError(t, r.AddPod(podOf("c", container("web", probes{probe.Readiness: every(10)}))))
-		require.Empty(t, r.Results("c"), "what was restored is forgotten, too")
+		require.Empty(t, r.Results("c"), "restored results are forgotten, too")
 	})
 }
 

@@ -58,7 +58,7 @@ func TestBudgetPerHandler(t *testing.T) {
 
 // Containers that do not respond get at most three quarters of a budget, so they do not delay
 // others.
-func TestSlowOnes(t *testing.T) {
+func TestSlowProbesAreBounded(t *testing.T) {
 	eight := func(c *probe.Config) { probe.SetBudgets(c, map[probe.Handler]int{probe.Exec: 8}) }
 	inBubble(t, eight, func(r *rig) {
 		dead := probetest.Step{Verdict: probe.Failure, Latency: time.Hour}
@@ -112,7 +112,7 @@ func servers() int {
 }
 
 // The goroutines of a burst of probes end a minute after the last probe.
-func TestGoroutinesOfABurst(t *testing.T) {
+func TestGoroutinesEndAfterBurst(t *testing.T) {
 	ten := func(c *probe.Config) { probe.SetBudgets(c, map[probe.Handler]int{probe.Exec: 10}) }
 	inBubble(t, ten, func(r *rig) {
 		r.sleep(s) // Run has begun
@@ -125,7 +125,7 @@ func TestGoroutinesOfABurst(t *testing.T) {
 			r.RemovePod(pod.UID)
 		}
 		r.sleep(58 * s)
-		require.Equal(t, 10, servers(), "the next ones may come soon")
+		require.Equal(t, 10, servers(), "the goroutines wait for the next probes")
 		r.sleep(3 * s)
 		require.Zero(t, servers())
 		r.addMany("again", 3, every(10))
@@ -197,7 +197,7 @@ func TestTiming(t *testing.T) {
 }
 
 // Config.Timing may call the Manager.
-func TestTimingHoldsNoLock(t *testing.T) {
+func TestTimingIsCalledWithoutLock(t *testing.T) {
 	var m *probe.Manager
 	cfg := execOnly()
 	cfg.Timing = func(pod *v1.Pod, _ *v1.Container, _ probe.Type) probe.Timing {
@@ -208,7 +208,7 @@ func TestTimingHoldsNoLock(t *testing.T) {
 	pod := podOf("u", container("web", probes{probe.Readiness: every(10)}))
 	require.NoError(t, m.AddPod(pod))
 	require.NoError(t, m.AddPod(pod))
-	require.Equal(t, time.Second, m.Workers("u")[0].Period, "what it says first counts")
+	require.Equal(t, time.Second, m.Workers("u")[0].Period, "the first Timing applies")
 }
 
 // Late executions do not shift the rhythm, and missed ticks are skipped.

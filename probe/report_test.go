@@ -19,7 +19,7 @@ func TestErrors(t *testing.T) {
 		two := every(10)
 		two.FailureThreshold = 2
 		pod := podOf("u", container("web", probes{probe.Liveness: two}))
-		broken := probetest.Step{Err: errors.New("the runtime is gone")}
+		broken := probetest.Step{Err: errors.New("the runtime is down")}
 		r.prober.Script("web", probe.Liveness, fails, broken, broken, broken, broken, broken, probetest.Step{Verdict: probe.Failure})
 		r.set(pod, running("web", "fake://1"))
 		r.sleep(5 * s)
@@ -27,7 +27,7 @@ func TestErrors(t *testing.T) {
 		r.sleep(10 * s)
 		require.Len(t, r.prober.Calls(), 4)
 		w := r.worker(pod, "web", probe.Liveness)
-		require.Equal(t, "the runtime is gone", w.Output)
+		require.Equal(t, "the runtime is down", w.Output)
 		require.Equal(t, probe.Unknown, w.Last)
 		require.EqualValues(t, 1, w.Consecutive)
 		require.Equal(t, map[string]probe.Verdict{"web Liveness": probe.Success}, r.results(pod))
@@ -40,12 +40,12 @@ func TestErrors(t *testing.T) {
 			require.Equal(t, probe.ReasonUnhealthy, e.reason)
 			messages = append(messages, e.message)
 		}
-		require.Equal(t, []string{"Liveness probe failed: no", "Liveness probe could not be carried out: the runtime is gone", "Liveness probe failed: "}, messages)
+		require.Equal(t, []string{"Liveness probe failed: no", "Liveness probe could not be carried out: the runtime is down", "Liveness probe failed: "}, messages)
 	})
 }
 
 // A cancelled probe is not retried.
-func TestNoTriesAfterTheEnd(t *testing.T) {
+func TestCancelledProbeIsNotRetried(t *testing.T) {
 	calls := 0
 	waits := func(c *probe.Config) {
 		c.Probers[probe.Exec] = probe.ProberFunc(func(ctx context.Context, _ probe.Target) (probe.Result, error) {

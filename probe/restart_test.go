@@ -64,14 +64,14 @@ func TestNoSpreadLater(t *testing.T) {
 }
 
 // The first tick ends the spread of a probe, even if the probe could not be executed then.
-func TestSpreadEndsWithTheTurn(t *testing.T) {
+func TestFirstTickEndsSpread(t *testing.T) {
 	inBubble(t, agentStartsNow, func(r *rig) {
 		r.set(podOf("v", container("probed", probes{probe.Readiness: every(60)})), runningSince("probed", "fake://2", r.begin.Add(-time.Minute)))
 		r.sleep(60 * s)
 		require.Len(t, r.when("probed", probe.Readiness), 1)
 		r.Trigger("v", "probed")
 		synctest.Wait()
-		require.Len(t, r.when("probed", probe.Readiness), 2, "a trigger is heard at once")
+		require.Len(t, r.when("probed", probe.Readiness), 2, "a trigger has an effect at once")
 	})
 	inBubble(t, agentStartsNow, func(r *rig) {
 		pod := podOf("u", container("web", probes{probe.Readiness: every(10)}))
@@ -87,7 +87,7 @@ func TestSpreadEndsWithTheTurn(t *testing.T) {
 
 // T42: the first probe of a container that the runtime failed to list during the agent's start
 // keeps its time.
-func TestSpreadOfWhatComesBack(t *testing.T) {
+func TestSpreadKeepsTimeOfUnlistedContainer(t *testing.T) {
 	var first [2][]time.Duration
 	for i, lost := range []bool{false, true} {
 		inBubble(t, agentStartsNow, func(r *rig) {
@@ -119,7 +119,7 @@ func TestAgentRestart(t *testing.T) {
 		require.Equal(t, map[string]probe.Verdict{"web Startup": probe.Success}, r.results(pod))
 		r.sleep(3 * s)
 		require.Empty(t, r.when("web", probe.Startup))
-		require.Equal(t, map[string]probe.Verdict{"web Liveness": probe.Success, "web Startup": probe.Success}, r.results(pod), "one failure of three says nothing")
+		require.Equal(t, map[string]probe.Verdict{"web Liveness": probe.Success, "web Startup": probe.Success}, r.results(pod), "one failure of three has no effect")
 		r.sleep(4 * s)
 		require.Equal(t, probe.Failure, r.results(pod)["web Readiness"])
 
@@ -172,10 +172,10 @@ func TestRestore(t *testing.T) {
 				require.Equal(t, want, r.results(pod)[c.Name+" "+typ.String()], "%s %s", c.Name, typ)
 			}
 		}
-		require.Empty(t, r.when("bad", probe.Liveness), "it is to be restarted; that was decided")
+		require.Empty(t, r.when("bad", probe.Liveness), "its restart was already decided")
 		require.Empty(t, r.when("ready", probe.Startup))
-		require.Len(t, r.when("ready", probe.Liveness), 1, "a container that was well is probed on")
-		require.Len(t, r.when("bad", probe.Readiness), 1, "and so is one that was not ready")
+		require.Len(t, r.when("ready", probe.Liveness), 1, "a successful container is probed further")
+		require.Len(t, r.when("bad", probe.Readiness), 1, "an unready container is probed further")
 		require.Len(t, r.when("ready", probe.Readiness), 1, "one failure of three")
 		for _, c := range r.changeList() {
 			require.NotContains(t, []string{"ready Readiness", "bad Liveness"}, c.Container+" "+c.Type.String(), "it did not change")
@@ -219,7 +219,7 @@ func TestStopKeepsResults(t *testing.T) {
 		stopped := time.Now()
 		r.stop()
 		require.NoError(t, <-r.done)
-		require.Equal(t, stopped, time.Now(), "nothing waits for a timeout")
+		require.Equal(t, stopped, time.Now(), "no call waits for a timeout")
 		require.Equal(t, map[string]probe.Verdict{"web Liveness": probe.Success, "web Readiness": probe.Success}, r.results(pod))
 		require.Len(t, r.eventList(), events)
 		require.Len(t, r.probedList(), probed)
@@ -277,7 +277,7 @@ func TestChangedBlocks(t *testing.T) {
 			r.prober.Script("web", probe.Readiness, step)
 			r.sleep(s)
 		}
-		require.Len(t, r.prober.Calls(), 11*pods, "nobody waited")
+		require.Len(t, r.prober.Calls(), 11*pods, "no caller waited")
 		r.RemovePod("pod-7") // its change is dropped
 		close(free)
 		synctest.Wait()

@@ -9,7 +9,7 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-func TestTheTextOfAResult(t *testing.T) {
+func TestResultText(t *testing.T) {
 	for typ := probe.Liveness; typ <= probe.Startup; typ++ {
 		for result := probe.Unknown; result <= probe.Failure; result++ {
 			want := probe.Stored{Container: "web", ContainerID: "fake://1", Type: typ, Result: result}
@@ -25,7 +25,7 @@ func TestTheTextOfAResult(t *testing.T) {
 	require.Equal(t, `{"container":"web","containerID":"fake://1","type":"Startup","result":"Failure"}`, string(text))
 }
 
-func TestTextThatIsNoResult(t *testing.T) {
+func TestInvalidResultText(t *testing.T) {
 	var got probe.Stored
 	require.ErrorContains(t, json.Unmarshal([]byte(`{"type":"Lively"}`), &got), `"Lively"`)
 	require.ErrorContains(t, json.Unmarshal([]byte(`{"result":"Maybe"}`), &got), `"Maybe"`)
@@ -45,7 +45,7 @@ func TestResults(t *testing.T) {
 	}
 	require.Equal(t, probe.Failure, results.Of("fake://a", probe.Liveness))
 	require.Equal(t, probe.Success, results.Of("fake://a", probe.Startup))
-	require.Equal(t, probe.Unknown, results.Of("fake://a", probe.Readiness), "that of the one before says nothing")
+	require.Equal(t, probe.Unknown, results.Of("fake://a", probe.Readiness), "the result of the previous instance is ignored")
 	require.Equal(t, probe.Unknown, results.Of("fake://c", probe.Liveness))
 	require.Equal(t, probe.Unknown, results.Of("", probe.Liveness), "no instance")
 	require.Equal(t, probe.Unknown, probe.Results(nil).Of("fake://a", probe.Liveness))

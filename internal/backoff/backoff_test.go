@@ -13,7 +13,7 @@ import (
 func TestDoublesUpToMaxAndForgets(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	table := New(Config{})
-	require.True(t, table.Until("a", start).IsZero(), "nothing stored holds nothing back")
+	require.True(t, table.Until("a", start).IsZero(), "an empty table delays no key")
 	at := start
 	for _, want := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
 		require.Equal(t, want*time.Second, table.Next("a", at, at))
@@ -77,7 +77,7 @@ func TestSmallest(t *testing.T) {
 }
 
 // An end before the last Next counts as the time of that Next.
-func TestEndBeforeTheBeginning(t *testing.T) {
+func TestEndBeforeNext(t *testing.T) {
 	table := New(Config{})
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	table.Next("a", began, began)
@@ -131,7 +131,7 @@ func TestRestore(t *testing.T) {
 	table := New(Config{})
 	table.Next("a", now, now)
 	table.Restore("a", 5, now)
-	require.Equal(t, 10*time.Second, table.Delay("a"), "what is known counts")
+	require.Equal(t, 10*time.Second, table.Delay("a"), "the stored entry applies")
 	table.Restore("b", -1, now)
 	require.Zero(t, table.Delay("b"))
 	table.Restore("c", math.MaxInt, now) // returns at once

@@ -78,7 +78,7 @@ func TestReadAgain(t *testing.T) {
 }
 
 // A file whose type or size changed after the check is not read.
-func TestWhatIsNotRegularAnyMore(t *testing.T) {
+func TestReadAfterChangeOfType(t *testing.T) {
 	dir := t.TempDir()
 	file, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "pipe")
 	require.NoError(t, os.WriteFile(file, []byte("12345"), 0o600))

@@ -58,7 +58,7 @@ func TestWalk(t *testing.T) {
 }
 
 // A folder that is moved away during a walk does not lead the walk out of its tree.
-func TestWalkOfWhatMoves(t *testing.T) {
+func TestWalkStaysInTreeWhenFolderMoves(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "in", "a", "b", "f"))
 	write(t, filepath.Join(dir, "in", "z", "g"))
@@ -74,7 +74,7 @@ func TestWalkOfWhatMoves(t *testing.T) {
 }
 
 // With Fail, an unreadable folder does not prevent the visit of others.
-func TestWalkOfWhatCannotBeRead(t *testing.T) {
+func TestWalkVisitsOthersOfUnreadableFolder(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a/b/f", "a/c/g", "h"} {
 		write(t, filepath.Join(dir, name))
@@ -126,7 +126,7 @@ func TestRemove(t *testing.T) {
 	require.NoError(t, fs.Remove(t.Context(), gone))
 	require.NoDirExists(t, gone)
 	require.FileExists(t, precious)
-	require.NoError(t, fs.Remove(t.Context(), gone), "nothing is no error")
+	require.NoError(t, fs.Remove(t.Context(), gone), "a missing path is no error")
 	require.NoError(t, fs.Remove(t.Context(), filepath.Join(precious, "x")))
 
 	link := filepath.Join(dir, "link")

@@ -46,7 +46,7 @@ func TestWatch(t *testing.T) {
 		return nil
 	})
 	require.ErrorIs(t, err, odd)
-	require.Equal(t, []string{"f", "f writing", "f written", "link", "f", "end"}, seen, "it was gone when it was looked at")
+	require.Equal(t, []string{"f", "f writing", "f written", "link", "f", "end"}, seen, "it was deleted before the scan")
 	queue.Remove(1)
 	require.ErrorIs(t, fs.Watch(t.Context(), func(fs.Queue) error { return odd }, nil), odd)
 }

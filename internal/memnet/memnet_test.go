@@ -69,7 +69,7 @@ func TestClose(t *testing.T) {
 		require.NoError(t, err)
 		own := ends(func() (int, error) { return client.Read(make([]byte, 1)) })
 		synctest.Wait()
-		require.NoError(t, *own, "nothing to read")
+		require.NoError(t, *own, "no data")
 		require.NoError(t, client.Close())
 		synctest.Wait()
 		require.ErrorIs(t, *own, net.ErrClosed)
@@ -151,7 +151,7 @@ func TestListenerCloses(t *testing.T) {
 	})
 }
 
-func TestNobodyAccepts(t *testing.T) {
+func TestDialWithoutAccept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -162,7 +162,7 @@ func TestNobodyAccepts(t *testing.T) {
 
 // Many connections in parallel, on many threads, with deadlines in the past. Other listeners
 // crash the race detector in this case.
-func TestManyAtOnce(t *testing.T) {
+func TestParallelConnections(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
 			l := Listen(0)

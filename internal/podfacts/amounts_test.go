@@ -59,7 +59,7 @@ func TestAmounts(t *testing.T) {
 			wantLimit, wantLimited := limits[name]
 			request, requested := Request(pod, name)
 			limit, limited := Limit(pod, name)
-			require.Equal(t, before, pod, "it is only looked at")
+			require.Equal(t, before, pod, "the pod is not changed")
 			require.Equal(t, wantRequested, requested, "request of %s, seed %d", name, seed)
 			require.Equal(t, wantRequest.String(), request.String(), "request of %s, seed %d", name, seed)
 			require.Equal(t, wantLimited, limited, "limit of %s, seed %d", name, seed)
@@ -67,7 +67,7 @@ func TestAmounts(t *testing.T) {
 		}
 		require.True(t, equality.Semantic.DeepEqual(requests, Requests(pod)), "requests, seed %d", seed)
 		require.True(t, equality.Semantic.DeepEqual(limits, Limits(pod)), "limits, seed %d", seed)
-		require.Equal(t, before, pod, "it is only looked at")
+		require.Equal(t, before, pod, "the pod is not changed")
 	}
 	require.Nil(t, Requests(&v1.Pod{}))
 	require.Nil(t, Limits(&v1.Pod{}))

@@ -20,7 +20,7 @@ func TestIdentity(t *testing.T) {
 	api := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{ConfigSource: SourceAPI, ConfigMirror: "x"}}}
 	require.False(t, IsStatic(api))
 	require.True(t, IsMirror(api))
-	require.False(t, IsStatic(&v1.Pod{}), "a pod without the annotation is nobody's static pod")
+	require.False(t, IsStatic(&v1.Pod{}), "a pod without the annotation is not static")
 }
 
 func TestIsSidecar(t *testing.T) {
@@ -57,7 +57,7 @@ func TestMayRestart(t *testing.T) {
 		{"rule misses", v1.RestartPolicyNever, v1.Container{RestartPolicy: policy(v1.ContainerRestartPolicyNever), RestartPolicyRules: []v1.ContainerRestartRule{rule}}, 1, false},
 		{"not-in matches", v1.RestartPolicyNever, v1.Container{RestartPolicy: policy(v1.ContainerRestartPolicyNever), RestartPolicyRules: []v1.ContainerRestartRule{not}}, 7, true},
 		{"not-in misses", v1.RestartPolicyNever, v1.Container{RestartPolicy: policy(v1.ContainerRestartPolicyNever), RestartPolicyRules: []v1.ContainerRestartRule{not}}, 42, false},
-		{"a rule of nothing is passed over", v1.RestartPolicyNever, v1.Container{RestartPolicy: policy(v1.ContainerRestartPolicyNever), RestartPolicyRules: []v1.ContainerRestartRule{{}, rule}}, 42, true},
+		{"an empty rule is ignored", v1.RestartPolicyNever, v1.Container{RestartPolicy: policy(v1.ContainerRestartPolicyNever), RestartPolicyRules: []v1.ContainerRestartRule{{}, rule}}, 42, true},
 		{"rule without policy is ignored", v1.RestartPolicyNever, v1.Container{RestartPolicyRules: []v1.ContainerRestartRule{rule}}, 42, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestQOSClass(t *testing.T) {
 		want v1.PodQOSClass
 	}{
 		{"nothing", v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{}}}}, v1.PodQOSBestEffort},
-		{"zero counts as nothing", v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: list("0", "")}}}}}, v1.PodQOSBestEffort},
+		{"zero counts as unset", v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: list("0", "")}}}}}, v1.PodQOSBestEffort},
 		{"all limited", v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Resources: full}, {Resources: full}}}}, v1.PodQOSGuaranteed},
 		{"one unlimited", v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Resources: full}, {}}}}, v1.PodQOSBurstable},
 		{"an init container counts", v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Resources: full}}, InitContainers: []v1.Container{{}}}}, v1.PodQOSBurstable},
@@ -95,12 +95,12 @@ func TestQOSClass(t *testing.T) {
 		{"requests below limits", v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: list("1", "1Mi"), Limits: full.Limits}}}}}, v1.PodQOSBurstable},
 		{"one limit", v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: list("1", ""), Limits: list("1", "")}}}}}, v1.PodQOSBurstable},
 		{"pod level wins", v1.Pod{Spec: v1.PodSpec{Resources: &full, Containers: []v1.Container{{}}}}, v1.PodQOSGuaranteed},
-		{"limits of the pod alone win", v1.Pod{Spec: v1.PodSpec{Resources: &v1.ResourceRequirements{Limits: full.Limits}, Containers: []v1.Container{{}}}}, v1.PodQOSBurstable},
-		{"requests of the pod alone win", v1.Pod{Spec: v1.PodSpec{Resources: &v1.ResourceRequirements{Requests: list("1", "1Gi")}, Containers: []v1.Container{{Resources: full}}}}, v1.PodQOSBurstable},
+		{"pod limits without requests win", v1.Pod{Spec: v1.PodSpec{Resources: &v1.ResourceRequirements{Limits: full.Limits}, Containers: []v1.Container{{}}}}, v1.PodQOSBurstable},
+		{"pod requests without limits win", v1.Pod{Spec: v1.PodSpec{Resources: &v1.ResourceRequirements{Requests: list("1", "1Gi")}, Containers: []v1.Container{{Resources: full}}}}, v1.PodQOSBurstable},
 		{"the first unlimited", v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{}, {Resources: full}}}}, v1.PodQOSBurstable},
 		{"one request of the pod", v1.Pod{Spec: v1.PodSpec{Resources: &v1.ResourceRequirements{Requests: list("1", "")}, Containers: []v1.Container{{}}}}, v1.PodQOSBurstable},
 		{"one limit of the pod", v1.Pod{Spec: v1.PodSpec{Resources: &v1.ResourceRequirements{Limits: list("1", "")}, Containers: []v1.Container{{}}}}, v1.PodQOSBurstable},
-		{"nothing of the pod", v1.Pod{Spec: v1.PodSpec{Resources: &v1.ResourceRequirements{}, Containers: []v1.Container{{Resources: full}}}}, v1.PodQOSGuaranteed},
+		{"empty pod resources", v1.Pod{Spec: v1.PodSpec{Resources: &v1.ResourceRequirements{}, Containers: []v1.Container{{Resources: full}}}}, v1.PodQOSGuaranteed},
 		{"set in status", v1.Pod{Status: v1.PodStatus{QOSClass: v1.PodQOSBurstable}}, v1.PodQOSBurstable},
 	} {
 		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, QOSClass(&tc.pod)) })

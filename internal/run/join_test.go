@@ -30,7 +30,7 @@ func TestJoin(t *testing.T) {
 	require.True(t, strings.ToValidUTF8(err.Error(), "?") == err.Error())
 	require.ErrorIs(t, err, io.EOF, "the tree has all")
 	nested := Join(fmt.Errorf("pod a: %w", err), io.EOF)
-	require.True(t, strings.HasSuffix(nested.Error(), "and 996 more\nEOF"), "what is bounded is not cut")
+	require.True(t, strings.HasSuffix(nested.Error(), "and 996 more\nEOF"), "a bounded text is not cut")
 }
 
 // Up to the bounds the text has all errors.

@@ -35,7 +35,7 @@ func TestSleep(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 100 {
-		require.False(t, run.Sleep(ctx, 0), "a context that has ended, whatever else has")
+		require.False(t, run.Sleep(ctx, 0), "a context that is done has priority")
 	}
 }
 
@@ -76,7 +76,7 @@ func TestGuard(t *testing.T) {
 	require.EqualError(t, run.Guard("it", func() error { panic(7) }), "it panicked: 7")
 }
 
-func TestGroupNamesWhoStillRuns(t *testing.T) {
+func TestGroupNamesRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g run.Group
 		require.Empty(t, g.Wait(time.Second), "empty")
@@ -189,7 +189,7 @@ func TestWithGrace(t *testing.T) {
 		require.NoError(t, call.Err(), "the context had ended before")
 		done()
 		require.Error(t, call.Err())
-		require.Equal(t, time.Minute, time.Since(begin), "what is done waits for nothing")
+		require.Equal(t, time.Minute, time.Since(begin), "done ends the context at once")
 
 		call, done = run.WithGrace(t.Context(), time.Minute)
 		done()

@@ -19,7 +19,7 @@ type key struct{}
 func TestBegin(t *testing.T) {
 	ctx, end := span.Begin(t.Context(), nil, "a")
 	require.Equal(t, t.Context(), ctx)
-	end(errors.New("nobody hears this"))
+	end(errors.New("without a span"))
 
 	var said []any
 	ctx, end = span.Begin(t.Context(), func(ctx context.Context, name string, attributes ...slog.Attr) (context.Context, func(error)) {

@@ -33,16 +33,16 @@ func TestSandboxChanged(t *testing.T) {
 		host      bool
 		want      SandboxChange
 	}{
-		"none":                {nil, false, SandboxChange{Changed: true}},
-		"good":                {[]Sandbox{ready}, false, SandboxChange{Attempt: 3, ID: "s"}},
-		"not ready":           {with(func(s *Sandbox) { s.State = SandboxNotReady }), false, SandboxChange{true, 4, "s"}},
-		"unknown":             {with(func(s *Sandbox) { s.State = SandboxUnknown }), false, SandboxChange{true, 4, "s"}},
-		"two ready":           {[]Sandbox{ready, ready}, false, SandboxChange{true, 4, "s"}},
-		"an old one beside":   {[]Sandbox{ready, {State: SandboxNotReady}}, false, SandboxChange{Attempt: 3, ID: "s"}},
-		"other network":       {[]Sandbox{ready}, true, SandboxChange{true, 4, ""}},
-		"address lost":        {with(func(s *Sandbox) { s.IPs = nil }), false, SandboxChange{true, 4, "s"}},
-		"address not told":    {with(func(s *Sandbox) { s.IPs, s.HasNetworkStatus = nil, false }), false, SandboxChange{Attempt: 3, ID: "s"}},
-		"host needs no other": {with(func(s *Sandbox) { s.IPs, s.HostNetwork = nil, true }), true, SandboxChange{Attempt: 3, ID: "s"}},
+		"none":                          {nil, false, SandboxChange{Changed: true}},
+		"good":                          {[]Sandbox{ready}, false, SandboxChange{Attempt: 3, ID: "s"}},
+		"not ready":                     {with(func(s *Sandbox) { s.State = SandboxNotReady }), false, SandboxChange{true, 4, "s"}},
+		"unknown":                       {with(func(s *Sandbox) { s.State = SandboxUnknown }), false, SandboxChange{true, 4, "s"}},
+		"two ready":                     {[]Sandbox{ready, ready}, false, SandboxChange{true, 4, "s"}},
+		"an old one beside":             {[]Sandbox{ready, {State: SandboxNotReady}}, false, SandboxChange{Attempt: 3, ID: "s"}},
+		"other network":                 {[]Sandbox{ready}, true, SandboxChange{true, 4, ""}},
+		"address lost":                  {with(func(s *Sandbox) { s.IPs = nil }), false, SandboxChange{true, 4, "s"}},
+		"address unavailable":           {with(func(s *Sandbox) { s.IPs, s.HasNetworkStatus = nil, false }), false, SandboxChange{Attempt: 3, ID: "s"}},
+		"host network needs no address": {with(func(s *Sandbox) { s.IPs, s.HostNetwork = nil, true }), true, SandboxChange{Attempt: 3, ID: "s"}},
 	} {
 		require.Equal(t, c.want, (&Pod{Sandboxes: c.sandboxes}).SandboxChanged(c.host), name)
 	}
@@ -57,7 +57,7 @@ func TestStrings(t *testing.T) {
 }
 
 // The list entry and the detailed status of a pod agree in Stopped, in every state.
-func TestListAndLookAgreeOnStopped(t *testing.T) {
+func TestListAndStatusAgreeOnStopped(t *testing.T) {
 	for _, c := range []State{StateUnknown, StateCreated, StateRunning, StateExited} {
 		for _, sb := range []SandboxState{SandboxUnknown, SandboxReady, SandboxNotReady} {
 			s := &Pod{Containers: []Container{{State: c}}, Sandboxes: []Sandbox{{State: sb}}}

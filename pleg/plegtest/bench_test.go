@@ -40,7 +40,7 @@ func TestBench(t *testing.T) {
 		require.Zero(t, r.Failed)
 		list, err := rt.ListPods(t.Context())
 		require.NoError(t, err)
-		require.Empty(t, list, "nothing is left")
+		require.Empty(t, list, "no pod remains")
 		require.Contains(t, r.String(), "at rest, lists per second")
 
 		rt = slow()

@@ -39,7 +39,7 @@ func (s slowPods) Start(ctx context.Context, uid types.UID) error {
 }
 
 // The suite works in a bubble, where time passes only while all goroutines wait.
-func TestConformanceTakesItsTime(t *testing.T) {
+func TestConformanceInBubble(t *testing.T) {
 	Run(t, Config{Around: synctest.Test, Start: func(*testing.T) Subject {
 		rt := &Runtime{}
 		return Subject{Runtime: rt, Pods: slowPods{rt.Pods()}}
@@ -155,20 +155,20 @@ func answerDefects() []defect {
 		{"a pod is listed twice", once, func(s *spoiled) {
 			s.listed(func(list []observed.ListedPod) []observed.ListedPod { return append(list, list...) })
 		}},
-		{"list and look call a container differently", once, func(s *spoiled) {
+		{"list and status differ in a container's name", once, func(s *spoiled) {
 			s.looked(func(status *observed.Pod) {
 				for i := range status.Containers {
 					status.Containers[i].ID.Runtime = "other"
 				}
 			})
 		}},
-		{"looks have no sandboxes", once, func(s *spoiled) { s.looked(func(status *observed.Pod) { status.Sandboxes = nil }) }},
-		{"lists leave exited containers out", exited, func(s *spoiled) {
+		{"statuses have no sandboxes", once, func(s *spoiled) { s.looked(func(status *observed.Pod) { status.Sandboxes = nil }) }},
+		{"lists omit exited containers", exited, func(s *spoiled) {
 			s.eachListed(func(p *observed.ListedPod) {
 				p.Containers = dropExited(p.Containers, func(c observed.ListedContainer) observed.State { return c.State })
 			})
 		}},
-		{"looks leave exited containers out", exited, func(s *spoiled) {
+		{"statuses omit exited containers", exited, func(s *spoiled) {
 			s.looked(func(status *observed.Pod) {
 				status.Containers = dropExited(status.Containers, func(c observed.Container) observed.State { return c.State })
 			})
@@ -190,8 +190,8 @@ func behaviourDefects() []defect {
 			s.Deliver(func(uid types.UID) []time.Duration { seen[uid] = true; return []time.Duration{0} })
 			s.listed(func(list []observed.ListedPod) []observed.ListedPod { return append(list, ghosts(seen, list)...) })
 		}},
-		{"looks are cached", "every query shows all earlier changes", func(s *spoiled) { s.cachedFor(time.Hour) }},
-		{"answers share the runtime's memory", "the caller owns each result", func(s *spoiled) {
+		{"statuses are cached", "every query shows all earlier changes", func(s *spoiled) { s.cachedFor(time.Hour) }},
+		{"results share the runtime's memory", "the caller owns each result", func(s *spoiled) {
 			s.look = func(_ context.Context, uid types.UID) (*observed.Pod, error) {
 				s.mu.Lock()
 				defer s.mu.Unlock()
@@ -201,7 +201,7 @@ func behaviourDefects() []defect {
 				return &observed.Pod{UID: uid}, nil
 			}
 		}},
-		{"an ended context gives half a list", ended, func(s *spoiled) {
+		{"a cancelled context gives an incomplete list", ended, func(s *spoiled) {
 			s.list = func(ctx context.Context) ([]observed.ListedPod, error) {
 				if ctx.Err() != nil {
 					return nil, nil
@@ -209,7 +209,7 @@ func behaviourDefects() []defect {
 				return s.Runtime.ListPods(ctx)
 			}
 		}},
-		{"an ended context gives half a look", ended, func(s *spoiled) {
+		{"a cancelled context gives an incomplete status", ended, func(s *spoiled) {
 			s.look = func(ctx context.Context, uid types.UID) (*observed.Pod, error) {
 				if ctx.Err() != nil {
 					return &observed.Pod{UID: uid}, nil
@@ -217,7 +217,7 @@ func behaviourDefects() []defect {
 				return s.Runtime.PodStatus(ctx, uid)
 			}
 		}},
-		{"what disappears during a look is an error", "changes of other pods do not affect queries", (*spoiled).notFound},
+		{"a pod removed during an inspection is an error", "changes of other pods do not affect queries", (*spoiled).notFound},
 		{"events about exits are missing", "events name the pod that starts, exits or is removed", func(s *spoiled) {
 			s.Lose(func(uid types.UID) bool {
 				status := s.pods[uid]
@@ -249,7 +249,7 @@ func behaviourDefects() []defect {
 				}
 			})
 		}},
-		{"looks are a second old", "an observation shows the latest change", func(s *spoiled) { s.cachedFor(time.Second) }},
+		{"statuses are a second old", "an observation shows the latest change", func(s *spoiled) { s.cachedFor(time.Second) }},
 	}
 }
 
@@ -280,7 +280,7 @@ func TestDefects(t *testing.T) {
 				s := &spoiled{EventedRuntime: (&Runtime{}).WithEvents()}
 				d.spoil(s)
 				err := c.try(t.Context(), Subject{Runtime: s, Pods: s.Pods()}, 10*time.Second)
-				require.Error(t, err, "the case passes in spite of the defect")
+				require.Error(t, err, "the case passes despite the defect")
 				require.NotErrorIs(t, err, errSkip)
 				time.Sleep(2 * time.Hour) // until a stream that ignores its context has ended
 			})
@@ -292,7 +292,7 @@ func TestDefects(t *testing.T) {
 }
 
 // An error of Pods is reported with the step.
-func TestBrokenHand(t *testing.T) {
+func TestErrorOfPodsIsReported(t *testing.T) {
 	for _, c := range cases() {
 		rt := &Runtime{}
 		err := c.try(t.Context(), Subject{Runtime: rt, Pods: brokenPods{}}, 10*time.Millisecond)

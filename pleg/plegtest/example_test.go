@@ -21,12 +21,12 @@ func ExampleRuntime() {
 	s, err := rt.PodStatus(context.Background(), "web")
 	fmt.Println(s.Newest("main").State, err)
 
-	rt.FailPod("web", plegtest.Fault{Err: fmt.Errorf("no answer")})
+	rt.FailPod("web", plegtest.Fault{Err: fmt.Errorf("no response")})
 	_, err = rt.PodStatus(context.Background(), "web")
 	fmt.Println(err)
 	// Output:
 	// exited <nil>
-	// no answer
+	// no response
 }
 
 func testMyRuntime(t *testing.T) {
@@ -54,10 +54,10 @@ func ExampleBench() {
 		Rounds: 10,
 	}.Run(context.Background())
 	fmt.Println(err)
-	fmt.Println("an exit takes a period and a look:", r.SeenExit.N == 5 && r.SeenExit.Median > 3*time.Millisecond)
-	fmt.Println("who asks waits for the look alone:", r.Fresh.N == 15 && r.Fresh.Median < r.SeenExit.Median)
+	fmt.Println("an exit takes a period and an inspection:", r.SeenExit.N == 5 && r.SeenExit.Median > 3*time.Millisecond)
+	fmt.Println("Observe waits only for the inspection:", r.Fresh.N == 15 && r.Fresh.Median < r.SeenExit.Median)
 	// Output:
 	// <nil>
-	// an exit takes a period and a look: true
-	// who asks waits for the look alone: true
+	// an exit takes a period and an inspection: true
+	// Observe waits only for the inspection: true
 }

@@ -35,7 +35,7 @@ func recorded(t *testing.T, syncer podworkers.PodSyncer, f func(t *testing.T, w 
 		f(t, w, rec)
 		stop()
 		require.NoError(t, <-ran)
-		require.Len(t, rec.Trace(), told, "whoever listened before still does")
+		require.Len(t, rec.Trace(), told, "an earlier OnTrace is still called")
 	})
 }
 
@@ -159,7 +159,7 @@ func TestRules(t *testing.T) {
 }
 
 // A Checker reports impossible events.
-func TestCheckerOfNonsense(t *testing.T) {
+func TestCheckerReportsImpossibleEvents(t *testing.T) {
 	for _, tc := range []struct {
 		rule string
 		e    podworkers.TraceEvent

@@ -135,7 +135,7 @@ func TestPlantedMistakes(t *testing.T) {
 }
 
 // A machine that starts after all have stopped is reported, and so is an error of Running.
-func TestLooks(t *testing.T) {
+func TestLateStartsAreReported(t *testing.T) {
 	m := &machines{running: map[types.UID]string{}}
 	recorded(t, planted(m)[""], func(t *testing.T, w *podworkers.Workers, rec *podworkerstest.Recorder) {
 		down := false

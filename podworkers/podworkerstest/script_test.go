@@ -33,9 +33,9 @@ kill a
 
 func TestPlay(t *testing.T) {
 	require.Equal(t, script, Play(t, script, ScriptOptions{}))
-	require.Equal(t, script, Play(t, "# A kill.\n\n\n# Nothing runs yet.\ncreate a static=web\n\nkill a\n----\nthis is wrong\n", ScriptOptions{}), "what is to come is filled in")
+	require.Equal(t, script, Play(t, "# A kill.\n\n\n# Nothing runs yet.\ncreate a static=web\n\nkill a\n----\nthis is wrong\n", ScriptOptions{}), "events are filled in")
 	own := ScriptOptions{Config: func(*testing.T) podworkers.Config { return podworkers.Config{Syncer: podworkers.SyncerFuncs{}} }}
-	require.Equal(t, script, Play(t, script, own), "with a syncer of one's own")
+	require.Equal(t, script, Play(t, script, own), "with the caller's syncer")
 }
 
 func TestRewrite(t *testing.T) {

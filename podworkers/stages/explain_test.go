@@ -42,7 +42,7 @@ func TestExplain(t *testing.T) {
 
 // A step that ends because its context is done is not shown as cancelled afterwards, in either
 // order of the two events.
-func TestNothingIsCancelledAfterItsEnd(t *testing.T) {
+func TestEndedStepIsNotShownAsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := only(t, &funcs{prepare: func(ctx context.Context, _ types.UID) error { <-ctx.Done(); return ctx.Err() }})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

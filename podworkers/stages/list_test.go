@@ -34,7 +34,7 @@ func TestConfig(t *testing.T) {
 	l := newList(t, Config{Stages: given})
 	given[0].Stage = traced(c, "b")
 	require.NoError(t, l.Prepare(t.Context(), podOf("1")))
-	require.Empty(t, c.take(), "the list that was given is its own")
+	require.Empty(t, c.take(), "the List copies its stages")
 
 	l = newList(t, Config{})
 	require.NoError(t, l.Prepare(t.Context(), podOf("1")))
@@ -71,7 +71,7 @@ func TestOrder(t *testing.T) {
 }
 
 // Prepare and Release stop at the first failure, because later steps may depend on it.
-func TestFirstFailureEndsIt(t *testing.T) {
+func TestStopsAtFirstFailure(t *testing.T) {
 	c := &calls{}
 	broken := &funcs{
 		prepare: func(context.Context, types.UID) error { return errBroken },
@@ -235,7 +235,7 @@ func TestLeftovers(t *testing.T) {
 			require.ErrorContains(t, err, "stages: leftovers of hung")
 			require.ErrorContains(t, err, "stages: leftovers of volumes")
 		}
-		require.Equal(t, 12*time.Second, time.Since(begun), "11 s for a listing that hangs, 1 s for one that still does")
+		require.Equal(t, 12*time.Second, time.Since(begun), "11 s for a hung listing, 1 s for the next one")
 		close(end)
 		require.NoError(t, l.Wait(time.Second))
 	})

@@ -188,7 +188,7 @@ func TestReleaserReleasesInOrder(t *testing.T) {
 
 // Pods without an owner are released. A desired or locked pod is not released until that
 // changes.
-func TestReleasesWhatNobodyOwns(t *testing.T) {
+func TestReleasesPodsWithoutOwner(t *testing.T) {
 	onNode(t, nil, func(t *testing.T, n *node) {
 		n.desired["desired"], n.taken["busy"] = true, true
 		n.run(t)
@@ -200,11 +200,11 @@ func TestReleasesWhatNobodyOwns(t *testing.T) {
 
 		n.set(func() { delete(n.taken, "busy"); delete(n.desired, "desired") })
 		time.Sleep(time.Hour)
-		require.Len(t, n.left(), 2, "nobody has woken it")
+		require.Len(t, n.left(), 2, "no Wake since")
 		n.wake()
 		require.Empty(t, n.left())
 		require.Empty(t, n.Leftovers())
-		require.Empty(t, n.taken, "turns have ended")
+		require.Empty(t, n.taken, "all locks are released")
 		require.ErrorIs(t, n.Run(t.Context()), ErrAlreadyRun)
 		require.NoError(t, n.stop())
 		require.Equal(t, 3, strings.Count(n.logged(), "leftovers of a pod released"))
@@ -248,7 +248,7 @@ func TestPodsAreReleasedInParallel(t *testing.T) {
 }
 
 // Hanging releases alternate with others, and Run's error lists them.
-func TestHungReleaseHoldsUpNobody(t *testing.T) {
+func TestHungReleaseDoesNotDelayOthers(t *testing.T) {
 	onNode(t, nil, func(t *testing.T, n *node) {
 		n.queue.parallel = 1
 		hang := make(chan struct{})
@@ -283,7 +283,7 @@ func TestReleaseThatEndsWithTheAgent(t *testing.T) {
 
 // A listing may end during the call of Try and report that the pod has no leftovers. A lock that
 // Try took is then released.
-func TestListedWhileTheOwnerIsAsked(t *testing.T) {
+func TestListingDuringTry(t *testing.T) {
 	for _, given := range []bool{true, false} {
 		var asked, answer, listing chan struct{}
 		turns, slow := 0, false
@@ -330,7 +330,7 @@ func TestListingThatFails(t *testing.T) {
 		n.run(t)
 		n.wake()
 		n.wake()
-		require.Empty(t, n.left(), "what was named is released")
+		require.Empty(t, n.left(), "listed leftovers are released")
 		require.Equal(t, 1, strings.Count(n.logged(), "listing leftovers failed"))
 	}, "1")
 }
@@ -361,7 +361,7 @@ func TestOthers(t *testing.T) {
 	}, "1")
 }
 
-func TestPanicsOfTheOwner(t *testing.T) {
+func TestCallbackPanics(t *testing.T) {
 	onNode(t, func(c *ReleaserConfig) {
 		gone := c.Gone
 		c.Gone = func(uid types.UID) bool {

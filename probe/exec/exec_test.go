@@ -193,11 +193,11 @@ func TestSilentRuntime(t *testing.T) {
 		took    time.Duration
 		err     error
 	}{
-		"cannot be told": {func() runtime { return hangs }, nil, probe.Unknown, 3 * time.Second, nil},
-		"works":          {func() runtime { return lingers(0) }, checkRuntime, probe.Failure, 4 * time.Second, nil},
-		"works slowly":   {func() runtime { return lingers(time.Second) }, checkRuntime, probe.Failure, 5 * time.Second, nil},
-		"runs nothing":   {func() runtime { return hangs }, checkRuntime, probe.Unknown, 5 * time.Second, context.DeadlineExceeded},
-		"gives up": {func() runtime {
+		"without a check": {func() runtime { return hangs }, nil, probe.Unknown, 3 * time.Second, nil},
+		"works":           {func() runtime { return lingers(0) }, checkRuntime, probe.Failure, 4 * time.Second, nil},
+		"works slowly":    {func() runtime { return lingers(time.Second) }, checkRuntime, probe.Failure, 5 * time.Second, nil},
+		"runs nothing":    {func() runtime { return hangs }, checkRuntime, probe.Unknown, 5 * time.Second, context.DeadlineExceeded},
+		"fails early": {func() runtime {
 			return func(ctx context.Context, id string, command []string, timeout time.Duration) (stdout, stderr []byte, err error) {
 				if command[0] == noSuchCommand {
 					return killed(ctx, id, command, timeout)
@@ -234,14 +234,14 @@ func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
 		alive := func(context.Context) error {
-			t.Error("nobody is left to be told")
+			t.Error("no call of the runtime continues")
 			return nil
 		}
 		p := newProber(t, Config{Alive: alive, Runtime: runtime(func(ctx context.Context, id string, command []string, timeout time.Duration) ([]byte, []byte, error) {
 			calls++
 			return hangs(ctx, id, command, timeout)
 		})})
-		why := errors.New("the pod is gone")
+		why := errors.New("the pod was removed")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(100*time.Millisecond, func() { cancel(why) })
 		begin := time.Now()
@@ -252,7 +252,7 @@ func TestCancel(t *testing.T) {
 		_, err = p.Probe(ctx, target("x"))
 		require.ErrorIs(t, err, why)
 		require.Equal(t, 100*time.Millisecond, time.Since(begin))
-		require.Equal(t, 1, calls, "nothing begins")
+		require.Equal(t, 1, calls, "no command starts")
 	})
 }
 

@@ -159,7 +159,7 @@ func TestBadServers(t *testing.T) {
 			got := result(t, target(tc.addr, ""))
 			require.Equal(t, probe.Failure, got.Verdict)
 			require.Contains(t, got.Output, tc.want)
-			require.Less(t, time.Since(begin), time.Minute, "nothing waits for the timeout")
+			require.Less(t, time.Since(begin), time.Minute, "no probe waits for the timeout")
 		})
 	}
 }
@@ -207,7 +207,7 @@ func TestErrors(t *testing.T) {
 	}
 
 	silent := networktest.Silent(t, "127.0.0.1")
-	why := errors.New("the pod is gone")
+	why := errors.New("the pod was removed")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(10*time.Millisecond, func() { cancel(why) })
 	_, err := newProber(t).Probe(ctx, target(silent.Addr(), ""))
@@ -251,7 +251,7 @@ func TestLeavesNothingOpen(t *testing.T) {
 	sockets := networktest.Sockets(t, addr)
 	require.Zero(t, sockets[networktest.Established], sockets)
 	require.Zero(t, sockets[networktest.CloseWait], sockets)
-	require.LessOrEqual(t, sockets[networktest.TimeWait], n+1, "one connection per probe, and no trace of any other")
+	require.LessOrEqual(t, sockets[networktest.TimeWait], n+1, "one connection per probe, and no other")
 	networktest.Eventually(t, func() bool { return networktest.Open(t) <= before+1 }) // the server's side
 }
 

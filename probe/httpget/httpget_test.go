@@ -154,7 +154,7 @@ func TestRequest(t *testing.T) {
 			require.Equal(t, "/x?a=b%20c&d", seen.RequestURI)
 			require.Equal(t, http.MethodGet, seen.Method)
 			tc.want.Set("Connection", "close")
-			require.Equal(t, tc.want, seen.Header, "nothing besides: no compression either")
+			require.Equal(t, tc.want, seen.Header, "no other headers, no compression")
 			if tc.host == "" {
 				tc.host = s.Listener.Addr().String()
 			}
@@ -245,7 +245,7 @@ func TestConnectsDirectly(t *testing.T) {
 
 // T52: a thousand probes leave neither connections nor sockets in TIME_WAIT, if the server closes
 // connections as requested, and no open files.
-func TestLeavesNothing(t *testing.T) {
+func TestLeavesNothingOpen(t *testing.T) {
 	const n = 1000
 	s := serve(t, "127.0.0.1", false, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
 	p := newProber(t)
@@ -264,7 +264,7 @@ func TestLeavesNothing(t *testing.T) {
 	sockets := networktest.Sockets(t, s.Listener.Addr())
 	require.Zero(t, sockets[networktest.Established], sockets)
 	require.Zero(t, sockets[networktest.CloseWait], sockets)
-	require.Less(t, sockets[networktest.TimeWait], n/2, "the server is the one that closes")
+	require.Less(t, sockets[networktest.TimeWait], n/2, "the server closes the connection")
 	networktest.Eventually(t, func() bool { return networktest.Open(t) <= before+1 }) // the server's side
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -253,14 +253,14 @@ func TestErrorTimeout(t *testing.T) {
 		got, err := p.Probe(t.Context(), target(&net.TCPAddr{Port: 80}, "/"))
 		require.NoError(t, err)
 		require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "HTTP status 500"}, got)
-		require.Equal(t, time.Minute+closeWait, time.Since(begin), "the connection ends in peace")
+		require.Equal(t, time.Minute+closeWait, time.Since(begin), "the connection ends without a reset")
 	})
 }
 
 // A cancelled probe is an error; a timeout is a Failure.
 func TestCancel(t *testing.T) {
 	silent := networktest.Silent(t, "127.0.0.1")
-	why := errors.New("the pod is gone")
+	why := errors.New("the pod was removed")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(10*time.Millisecond, func() { cancel(why) })
 	_, err := newProber(t).Probe(ctx, target(silent.Addr(), "/"))

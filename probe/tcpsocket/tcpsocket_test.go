@@ -130,7 +130,7 @@ func TestLeavesNothingOpen(t *testing.T) {
 	sockets := networktest.Sockets(t, silent.Addr())
 	require.Zero(t, sockets[networktest.Established], sockets)
 	require.Zero(t, sockets[networktest.CloseWait], sockets)
-	require.LessOrEqual(t, sockets[networktest.TimeWait], n+1, "one connection per probe, and no trace of any other")
+	require.LessOrEqual(t, sockets[networktest.TimeWait], n+1, "one connection per probe, and no other")
 }
 
 // The address is the only data of the handler in a result.

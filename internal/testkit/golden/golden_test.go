@@ -43,7 +43,7 @@ func TestCanonical(t *testing.T) {
 		"linux": {"resources": {"cpu_shares": "2", "hugepage_limits": [{"page_size": "1GB"}, {"page_size": "2MB"}]}, "security_context": {"masked_paths": ["/proc/acpi"]}}
 	}`, string(text))
 	require.Contains(t, string(text), "<b>", "characters are written as they are")
-	require.Equal(t, "B", config.Envs[0].Key, "the request itself is left alone")
+	require.Equal(t, "B", config.Envs[0].Key, "the request itself is not changed")
 }
 
 func TestRuntimeKeepsRequests(t *testing.T) {
@@ -103,7 +103,7 @@ func TestCanonicalOptions(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{"config": same}, value)
 	require.Equal(t, map[string]any{"dns_config": map[string]any{"options": []any{"ndots:1", "rotate"}}}, same)
-	require.Equal(t, "rotate", config.DnsConfig.Options[0], "the request itself is left alone")
+	require.Equal(t, "rotate", config.DnsConfig.Options[0], "the request itself is not changed")
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

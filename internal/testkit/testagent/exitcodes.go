@@ -11,7 +11,7 @@ import (
 type Answers struct {
 	mu    sync.Mutex
 	exits map[string]int // by "container command"; all others exit with 0
-	runs map[string]int
+	runs  map[string]int
 }
 
 // NewAnswers returns Answers that are all 0.

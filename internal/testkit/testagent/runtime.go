@@ -17,7 +17,7 @@ import (
 type Runtime struct {
 	*fake.Runtime
 
-	mu     sync.Mutex
+	mu          sync.Mutex
 	interceptor Around
 }
 

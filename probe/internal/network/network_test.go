@@ -69,7 +69,7 @@ func TestFailure(t *testing.T) {
 		"own deadline":        {t.Context(), late, on(syscall.ECANCELED), "", "no response within 3s"},
 		"caller's deadline":   {late, late, on(syscall.ECANCELED), "", "no response within 3s"},
 		"deadline just ahead": {t.Context(), t.Context(), fmt.Errorf("x: %w", os.ErrDeadlineExceeded), "", "no response within 3s"},
-		"given up":            {given, given, on(syscall.ECANCELED), "", ""},
+		"cancelled":           {given, given, on(syscall.ECANCELED), "", ""},
 		"no files":            {t.Context(), t.Context(), on(syscall.EMFILE), "words", ""},
 		"no files at all":     {t.Context(), t.Context(), on(syscall.ENFILE), "", ""},
 		"no local port":       {t.Context(), t.Context(), on(syscall.EADDRNOTAVAIL), "", ""},
@@ -79,7 +79,7 @@ func TestFailure(t *testing.T) {
 		if tc.want == "" {
 			require.Zero(t, got, name)
 			require.Error(t, err, name)
-			require.Equal(t, name == "given up", errors.Is(err, why), name)
+			require.Equal(t, name == "cancelled", errors.Is(err, why), name)
 			continue
 		}
 		require.NoError(t, err, name)
@@ -110,7 +110,7 @@ func TestConnsCloseAll(t *testing.T) {
 	require.NoError(t, err)
 	c.Close()
 	_, err = c.Dial(t.Context(), "tcp", "a:1")
-	require.ErrorIs(t, err, net.ErrClosed, "what connects too late")
+	require.ErrorIs(t, err, net.ErrClosed, "a late connection is closed")
 	for _, far := range p.far {
 		_, err := far.Read(make([]byte, 1))
 		require.ErrorIs(t, err, io.EOF)
