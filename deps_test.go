@@ -197,7 +197,7 @@ func TestFloors(t *testing.T) {
 			listed[name] = true
 			t.Run(name, func(t *testing.T) {
 				f, ok := floors[name]
-				require.True(t, ok, "%s stands on no floor: list it in floors", name)
+				require.True(t, ok, "%s is missing in floors", name)
 				check(t, name, strings.Fields(deps), f)
 			})
 		}
@@ -252,15 +252,15 @@ var direct = map[string]string{
 	"k8s.io/apimachinery":         "metadata, UIDs, quantities, name validation",
 	"k8s.io/cri-api":              "the runtime's wire format",
 	"k8s.io/mount-utils":          "mounts of volumes",
-	"k8s.io/utils":                "the type of what starts mount-utils' programs: so they end with a context",
+	"k8s.io/utils":                "the type that starts mount-utils' programs, so that they end with a context",
 	"k8s.io/kubelet":              "types of the kubelet's configuration and plugin APIs",
-	"k8s.io/component-helpers":    "pod requests, node affinity and taints: what links no client",
-	"k8s.io/klog/v2":              "a parameter of what tells whether a taint is tolerated",
+	"k8s.io/component-helpers":    "pod requests, node affinity and taints: the packages without a client",
+	"k8s.io/klog/v2":              "a parameter of the check for tolerated taints",
 	"google.golang.org/grpc":      "the runtime's transport",
 	"sigs.k8s.io/yaml":            "manifests",
 	"golang.org/x/sys":            "Linux calls: subreaper, process groups, file flags",
 	"github.com/stretchr/testify": "tests",
-	"go.uber.org/goleak":          "tests: nothing is left running",
+	"go.uber.org/goleak":          "tests: no goroutine remains",
 	"google.golang.org/protobuf":  "comes with cri-api: its messages are cloned and compared",
 
 	"github.com/distribution/reference": "the grammar of image names",

@@ -25,13 +25,13 @@ func TestExplanation(t *testing.T) {
 	now := time.Now()
 	ago, soon, err := now.Add(-time.Minute), now.Add(time.Second), errors.New("broken")
 	for want, e := range map[string]podwright.Explanation{
-		"x: ready":                              {},
-		"x: ready for 1m0s":                     {Since: ago},
-		"x: it waits for Run for 1m0s":          {Why: "it waits for Run", Since: ago},
-		"x: mount for 1m0s, its time is over":   {Step: "mount", Since: ago, Why: "its time is over"},
-		"x: it waits, last error: broken":       {Why: "it waits", Err: err},
-		"x: last error: broken, next try in 1s": {Err: err, Since: ago, NextTry: soon},
-		"x: it has ended, next try in 1s":       {Why: "it has ended", NextTry: soon},
+		"x: ready":                                   {},
+		"x: ready for 1m0s":                          {Since: ago},
+		"x: it waits for Run for 1m0s":               {Why: "it waits for Run", Since: ago},
+		"x: mount for 1m0s, its timeout has expired": {Step: "mount", Since: ago, Why: "its timeout has expired"},
+		"x: it waits, last error: broken":            {Why: "it waits", Err: err},
+		"x: last error: broken, next try in 1s":      {Err: err, Since: ago, NextTry: soon},
+		"x: it has ended, next try in 1s":            {Why: "it has ended", NextTry: soon},
 	} {
 		e.Part = "x"
 		require.Equal(t, want, e.At(now))

@@ -2,7 +2,7 @@
 // starts, stops and cleans up pods, in this order, one call at a time per pod, and retries
 // failed calls.
 //
-//	            update        SyncPod says terminal,
+//	            update        SyncPod is terminal,
 //	           ┌──────┐       or ends cancelled
 //	Waiting ─▶ Syncing ─▶ TerminationRequested ─▶ Terminating ─▶ Terminated ─▶ Finished
 //	          (SyncPod)          (no call)     (SyncTerminatingPod) (SyncTerminatedPod)

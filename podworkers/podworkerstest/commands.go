@@ -17,8 +17,8 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// command executes one line of a script. said is printed beside the trace.
-func (p *player) command(line string) (said string, err error) {
+// command executes one line of a script. output is printed beside the trace.
+func (p *player) command(line string) (output string, err error) {
 	verb, rest, _ := strings.Cut(line, " ")
 	words := strings.Fields(rest)
 	switch verb {
@@ -76,7 +76,7 @@ func (p *player) all(verb string, words []string) error {
 }
 
 // one executes a command about one pod.
-func (p *player) one(verb, uid string, attributes []string) (said string, err error) {
+func (p *player) one(verb, uid string, attributes []string) (output string, err error) {
 	switch verb {
 	case "pod":
 		_, err = p.change(uid, attributes)
@@ -90,9 +90,9 @@ func (p *player) one(verb, uid string, attributes []string) (said string, err er
 	case "forget":
 		p.begin()
 		if !p.workers.Forget(types.UID(uid)) {
-			said = "not forgotten\n"
+			output = "not forgotten\n"
 		}
-		return said, nil
+		return output, nil
 	case "end":
 		outcome, err := p.outcome(types.UID(uid), strings.Join(attributes, " "))
 		if err != nil {
@@ -104,7 +104,7 @@ func (p *player) one(verb, uid string, attributes []string) (said string, err er
 		return p.explain(p.workers.State(types.UID(uid))), nil
 	case "methods":
 		p.begin()
-		return p.answers(p.workers.State(types.UID(uid)), p.workers.MirrorTerminating(podfacts.FullName(p.pod(uid)))), nil
+		return p.predicates(p.workers.State(types.UID(uid)), p.workers.MirrorTerminating(podfacts.FullName(p.pod(uid)))), nil
 	}
 	return "", errors.New("unknown command")
 }
@@ -139,8 +139,8 @@ func (p *player) explain(s podworkers.PodState) string {
 	return b.String() + "\n"
 }
 
-// answers prints the methods of PodState that return true.
-func (p *player) answers(s podworkers.PodState, mirrorTerminating bool) string {
+// predicates prints the predicates of PodState that return true.
+func (p *player) predicates(s podworkers.PodState, mirrorTerminating bool) string {
 	line := fmt.Sprintf("%s is %s:", s.UID, s.State)
 	for _, q := range []struct {
 		name string

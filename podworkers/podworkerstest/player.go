@@ -95,13 +95,13 @@ func (p *player) close() {
 func (p *player) play(commands []string) string {
 	var out strings.Builder
 	for _, line := range commands {
-		said, err := p.command(line)
+		output, err := p.command(line)
 		if err != nil {
 			p.t.Fatalf("podworkerstest: %q: %v", line, err)
 		}
 		synctest.Wait()
 		out.WriteString(p.newEvents())
-		out.WriteString(said)
+		out.WriteString(output)
 		if p.workers == nil {
 			continue
 		}
