@@ -26,7 +26,7 @@ func requested(pod *v1.Pod) amounts {
 	return out
 }
 
-func plus(a, b int64) int64 {
+func saturatingSum(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
 	}

@@ -25,20 +25,20 @@ func ExampleFit() {
 		fmt.Println(err)
 		return
 	}
-	named := syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
+	namespaces := syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
 		if pod.Namespace == "forbidden" {
 			return syncloop.Reject("ForbiddenNamespace", "pods of %s do not run here", pod.Namespace)
 		}
 		return nil
 	})
-	admit := syncloop.AdmitAll(fit, named)
+	admit := syncloop.AdmitAll(fit, namespaces)
 	fmt.Println(admit.Admit(pod("small", "400m"), nil))
 	other := pod("other", "700m")
 	other.UID = "1"
 	fmt.Println(admit.Admit(pod("large", "400m"), []*v1.Pod{other}))
-	odd := pod("odd", "1m")
-	odd.Namespace = "forbidden"
-	fmt.Println(admit.Admit(odd, nil))
+	rejected := pod("rejected", "1m")
+	rejected.Namespace = "forbidden"
+	fmt.Println(admit.Admit(rejected, nil))
 	// Output:
 	// <nil>
 	// OutOfcpu: Node didn't have enough resource: cpu, requested: 400, used: 700, capacity: 1000

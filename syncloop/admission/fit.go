@@ -24,7 +24,7 @@ type Shortage struct {
 // Missing returns the missing amount. It saturates at the largest int64.
 func (s Shortage) Missing() int64 {
 	if s.Used > s.Capacity {
-		return plus(s.Requested, s.Used-s.Capacity)
+		return saturatingSum(s.Requested, s.Used-s.Capacity)
 	}
 	return s.Requested - (s.Capacity - s.Used)
 }
@@ -48,8 +48,8 @@ func (l *ledger) shortages(pod *v1.Pod, active []*v1.Pod, allocatable v1.Resourc
 	want := requested(pod)
 	var all []Shortage
 	for _, name := range want.names() {
-		has, told := allocatable[name]
-		if told || strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix) {
+		has, listed := allocatable[name]
+		if listed || strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix) {
 			all = append(all, Shortage{Name: name, Requested: want[name], Capacity: podfacts.Amount(name, has)})
 		}
 	}
@@ -59,7 +59,7 @@ func (l *ledger) shortages(pod *v1.Pod, active []*v1.Pod, allocatable v1.Resourc
 			continue
 		}
 		for i := range all {
-			all[i].Used = plus(all[i].Used, of[other][all[i].Name])
+			all[i].Used = saturatingSum(all[i].Used, of[other][all[i].Name])
 		}
 	}
 	for _, s := range all {
@@ -152,12 +152,12 @@ func (f *Fit) Contenders(pod *v1.Pod, active []*v1.Pod) []*v1.Pod {
 		return active
 	}
 	out := slices.Clone(active)
-	for uid, waits := range f.waiting {
+	for uid, waiting := range f.waiting {
 		if !f.cfg.Wanted(uid) {
 			delete(f.waiting, uid)
 			continue
 		}
-		out = append(out, waits)
+		out = append(out, waiting)
 	}
 	return out
 }

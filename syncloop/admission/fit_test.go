@@ -25,19 +25,19 @@ func TestShortages(t *testing.T) {
 		active []*v1.Pod
 		want   []string
 	}{
-		"room": {pod: newPod("a", list("cpu", "2", "memory", "1Gi", "example.com/gpu", "2"))},
+		"fits": {pod: newPod("a", list("cpu", "2", "memory", "1Gi", "example.com/gpu", "2"))},
 		"N10 cpu": {pod: newPod("a", list("cpu", "501m")), active: []*v1.Pod{newPod("b", list("cpu", "1500m"))},
 			want: []string{"Node didn't have enough resource: cpu, requested: 501, used: 1500, capacity: 2000"}},
 		"pods": {pod: newPod("a", nil), active: []*v1.Pod{newPod("b", nil), newPod("c", nil), newPod("d", nil)},
 			want: []string{"Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3"}},
 		"itself does not count": {pod: newPod("a", list("cpu", "2")), active: []*v1.Pod{newPod("a", list("cpu", "2"))}},
-		"all of them, in order": {pod: newPod("a", list("memory", "2Gi", "cpu", "3", "example.com/gpu", "3", "ephemeral-storage", "2Gi")), want: []string{
+		"all shortages in order": {pod: newPod("a", list("memory", "2Gi", "cpu", "3", "example.com/gpu", "3", "ephemeral-storage", "2Gi")), want: []string{
 			"Node didn't have enough resource: cpu, requested: 3000, used: 0, capacity: 2000",
 			"Node didn't have enough resource: memory, requested: 2147483648, used: 0, capacity: 1073741824",
 			"Node didn't have enough resource: ephemeral-storage, requested: 2147483648, used: 0, capacity: 1073741824",
 			"Node didn't have enough resource: example.com/gpu, requested: 3, used: 0, capacity: 2",
 		}},
-		"extended resource of somebody else": {pod: newPod("a", list("example.com/other", "1"))},
+		"extended resource of another node": {pod: newPod("a", list("example.com/other", "1"))},
 		"hugepages that the node lacks": {pod: newPod("a", list("hugepages-2Mi", "2Mi")),
 			want: []string{"Node didn't have enough resource: hugepages-2Mi, requested: 2097152, used: 0, capacity: 0"}},
 		"init containers and overhead": {pod: newPod("a", list("cpu", "100m"), func(p *v1.Pod) {
@@ -47,15 +47,15 @@ func TestShortages(t *testing.T) {
 		"resources of the pod": {pod: newPod("a", list("cpu", "100m"), func(p *v1.Pod) {
 			p.Spec.Resources = &v1.ResourceRequirements{Requests: list("cpu", "3")}
 		}), want: []string{"Node didn't have enough resource: cpu, requested: 3000, used: 0, capacity: 2000"}},
-		"absurd": {pod: newPod("a", list("cpu", "9E", "memory", "10000000000000E")), active: []*v1.Pod{newPod("b", list("memory", "10000000000000E"))}, want: []string{
+		"very large requests": {pod: newPod("a", list("cpu", "9E", "memory", "10000000000000E")), active: []*v1.Pod{newPod("b", list("memory", "10000000000000E"))}, want: []string{
 			"Node didn't have enough resource: cpu, requested: 9223372036854775807, used: 0, capacity: 2000",
 			"Node didn't have enough resource: memory, requested: 9223372036854775807, used: 9223372036854775807, capacity: 1073741824",
 		}},
-		"as much as can be counted": {pod: newPod("a", list("example.com/most", "5E")), active: []*v1.Pod{newPod("b", list("example.com/most", "5E"))},
+		"sum above the maximum": {pod: newPod("a", list("example.com/most", "5E")), active: []*v1.Pod{newPod("b", list("example.com/most", "5E"))},
 			want: []string{"Node didn't have enough resource: example.com/most, requested: 5000000000000000000, used: 5000000000000000000, capacity: 9223372036854775807"}},
-		"each pod counts, also of those without a UID": {pod: newPod("a", list("cpu", "1")), active: []*v1.Pod{newPod("", list("cpu", "1")), newPod("", list("cpu", "500m"))},
+		"each pod counts, also without a UID": {pod: newPod("a", list("cpu", "1")), active: []*v1.Pod{newPod("", list("cpu", "1")), newPod("", list("cpu", "500m"))},
 			want: []string{"Node didn't have enough resource: cpu, requested: 1000, used: 1500, capacity: 2000"}},
-		"negative counts as nothing": {pod: newPod("a", list("cpu", "2")), active: []*v1.Pod{newPod("b", list("cpu", "-1")), newPod("c", list("cpu", "1m"))},
+		"negative requests count as 0": {pod: newPod("a", list("cpu", "2")), active: []*v1.Pod{newPod("b", list("cpu", "-1")), newPod("c", list("cpu", "1m"))},
 			want: []string{"Node didn't have enough resource: cpu, requested: 2000, used: 1, capacity: 2000"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestFit(t *testing.T) {
 	one := newPod("b", list("cpu", "1"))
 	err = fit.Admit(newPod("a", list("cpu", "2")), []*v1.Pod{one})
 	require.Equal(t, &syncloop.Rejection{Reason: "OutOfcpu", Message: "Node didn't have enough resource: cpu, requested: 2000, used: 1000, capacity: 2000"}, err)
-	require.IsType(t, &syncloop.Rejection{}, fit.Admit(newPod("a", list("cpu", "2"), critical), []*v1.Pod{one}), "nobody may be ended")
+	require.IsType(t, &syncloop.Rejection{}, fit.Admit(newPod("a", list("cpu", "2"), critical), []*v1.Pod{one}), "no preemption without Config.Preempt")
 
 	leaving(one)
 	err = fit.Admit(newPod("a", list("cpu", "2")), []*v1.Pod{one})
@@ -87,14 +87,14 @@ func TestFit(t *testing.T) {
 
 	old, renewed := newPod("s", list("cpu", "2"), static), newPod("s", list("cpu", "2"), static)
 	renewed.UID = "new"
-	require.NoError(t, fit.Admit(renewed, []*v1.Pod{old}), "the one that it replaces")
-	require.Error(t, fit.Admit(renewed, []*v1.Pod{newPod("s", list("cpu", "2"))}), "one of the API has no place in its file")
+	require.NoError(t, fit.Admit(renewed, []*v1.Pod{old}), "a static pod replaces its older version")
+	require.Error(t, fit.Admit(renewed, []*v1.Pod{newPod("s", list("cpu", "2"))}), "a static pod does not replace an API pod")
 	old.Name = "t"
 	require.Error(t, fit.Admit(renewed, []*v1.Pod{old}))
 }
 
 // A waiting critical pod reserves its resources while it is desired and can get them.
-func TestWaiting(t *testing.T) {
+func TestWaitingPodReservesResources(t *testing.T) {
 	small, victim, crit := newPod("small", list("cpu", "1")), newPod("victim", list("cpu", "2")), newPod("crit", list("cpu", "2"), critical)
 	for name, wanted := range map[string]func(types.UID) bool{"by default": nil, "wanted": func(types.UID) bool { return true }, "gone": func(types.UID) bool { return false }} {
 		fit, err := New(Config{Allocatable: node(list("cpu", "2")), Preempt: func(*v1.Pod, []*v1.Pod, []Shortage) {}, Wanted: wanted})
@@ -108,19 +108,19 @@ func TestWaiting(t *testing.T) {
 		}
 		require.Equal(t, "OutOfcpu", reasonOf(t, err), name)
 		other := newPod("other", list("cpu", "2"), critical)
-		require.Equal(t, "UnexpectedAdmissionError", reasonOf(t, fit.Admit(crit, []*v1.Pod{other})), "nobody can make room any more")
+		require.Equal(t, "UnexpectedAdmissionError", reasonOf(t, fit.Admit(crit, []*v1.Pod{other})), "no preemptable pod remains")
 		require.NoError(t, fit.Admit(small, nil))
 	}
 }
 
 // A critical pod waits until its victims have stopped, and no other pod gets their
 // resources.
-func TestPreempting(t *testing.T) {
-	ended, gone := map[types.UID]bool{}, map[types.UID]bool{}
+func TestCriticalPodWaitsForVictims(t *testing.T) {
+	ended, removed := map[types.UID]bool{}, map[types.UID]bool{}
 	fit, err := New(Config{
 		Allocatable: node(list("cpu", "2", "pods", "9")),
 		Leaving:     func(pod *v1.Pod) bool { return ended[pod.UID] },
-		Wanted:      func(uid types.UID) bool { return !gone[uid] },
+		Wanted:      func(uid types.UID) bool { return !removed[uid] },
 		Preempt: func(pod *v1.Pod, victims []*v1.Pod, missing []Shortage) {
 			require.Equal(t, types.UID("crit"), pod.UID)
 			require.Equal(t, v1.ResourceCPU, missing[0].Name)
@@ -135,26 +135,26 @@ func TestPreempting(t *testing.T) {
 	require.ErrorContains(t, fit.Admit(crit, active), "waiting for 1 preempted pods")
 	require.Len(t, ended, 1)
 	require.ErrorContains(t, fit.Admit(crit, active), "waiting for terminating pods")
-	require.Len(t, ended, 1, "nobody else")
+	require.Len(t, ended, 1, "no further victim")
 	active = slices.DeleteFunc(active, func(pod *v1.Pod) bool { return ended[pod.UID] })
 	require.ElementsMatch(t, append(slices.Clone(active), crit), fit.Contenders(newPod("late", nil), active))
 	require.Equal(t, active, fit.Contenders(newPod("other", nil, critical), active))
-	require.IsType(t, &syncloop.Rejection{}, fit.Admit(newPod("late", list("cpu", "1")), active), "the room is not his")
+	require.IsType(t, &syncloop.Rejection{}, fit.Admit(newPod("late", list("cpu", "1")), active), "the resources are reserved for the critical pod")
 	require.NoError(t, fit.Admit(crit, active))
-	require.NoError(t, fit.Admit(newPod("late", list("cpu", "1")), active), "what is active is told by the caller")
+	require.NoError(t, fit.Admit(newPod("late", list("cpu", "1")), active), "the caller passes the active pods")
 
 	require.Error(t, fit.Admit(crit, []*v1.Pod{a, b}))
-	gone["crit"] = true
-	require.NoError(t, fit.Admit(newPod("late", list("cpu", "1")), active), "the one that waited is gone")
+	removed["crit"] = true
+	require.NoError(t, fit.Admit(newPod("late", list("cpu", "1")), active), "a removed pod reserves no resources")
 
-	too := newPod("too", list("cpu", "3"), critical)
-	err = fit.Admit(too, active)
+	large := newPod("too", list("cpu", "3"), critical)
+	err = fit.Admit(large, active)
 	require.ErrorContains(t, err, "UnexpectedAdmissionError: preemption: stopping all 1 preemptable pods would still leave a shortage of cpu: 1000")
 }
 
 // In any order of arrivals and departures the admitted pods never exceed the node's resources, and
 // the admitted pods are admitted again in the same order.
-func TestNeverTooMuch(t *testing.T) {
+func TestFitNeverExceedsAllocatable(t *testing.T) {
 	has := list("cpu", "6", "memory", "1Gi", "pods", "12")
 	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -165,7 +165,7 @@ func TestNeverTooMuch(t *testing.T) {
 			if len(active) > 0 && r.IntN(4) == 0 {
 				active = slices.Delete(active, 0, 1)
 			}
-			pod := drawPod(r, i)
+			pod := randomPod(r, i)
 			if fit.Admit(pod, active) == nil {
 				active = append(active, pod)
 			}
@@ -187,16 +187,16 @@ func TestNeverTooMuch(t *testing.T) {
 	}
 }
 
-func TestForgets(t *testing.T) {
+func TestLedgerForgetsOldPods(t *testing.T) {
 	fit, err := New(Config{Allocatable: node(list("pods", "1000"))})
 	require.NoError(t, err)
-	kept := newPod("kept", nil)
+	stable := newPod("kept", nil)
 	for i := range 100 {
-		require.NoError(t, fit.Admit(newPod("x", nil), []*v1.Pod{kept, newPod(strconv.Itoa(i), nil)}))
+		require.NoError(t, fit.Admit(newPod("x", nil), []*v1.Pod{stable, newPod(strconv.Itoa(i), nil)}))
 	}
 	require.Len(t, fit.ledger.pods, 2)
 	changed := newPod("kept", list("cpu", "1"))
-	require.Equal(t, int64(1000), fit.ledger.of([]*v1.Pod{changed})[changed][v1.ResourceCPU], "of the newest version")
+	require.Equal(t, int64(1000), fit.ledger.of([]*v1.Pod{changed})[changed][v1.ResourceCPU], "the newest version counts")
 }
 
 func BenchmarkAdmit500(b *testing.B) {
@@ -214,8 +214,8 @@ func BenchmarkAdmit500(b *testing.B) {
 
 // Amounts saturate, and their order is fixed.
 func TestAmounts(t *testing.T) {
-	require.Equal(t, int64(math.MaxInt64), plus(math.MaxInt64, 1))
-	require.Equal(t, int64(math.MaxInt64), plus(math.MaxInt64-1, 1))
+	require.Equal(t, int64(math.MaxInt64), saturatingSum(math.MaxInt64, 1))
+	require.Equal(t, int64(math.MaxInt64), saturatingSum(math.MaxInt64-1, 1))
 	for want, s := range map[int64]Shortage{
 		math.MaxInt64:     {Requested: math.MaxInt64, Used: 9, Capacity: 5},
 		7:                 {Requested: 3, Used: 9, Capacity: 5},

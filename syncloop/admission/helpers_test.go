@@ -49,8 +49,8 @@ func names(pods []*v1.Pod) (out []string) {
 	return out
 }
 
-// drawPod returns a pod of a random class with random requests.
-func drawPod(r *rand.Rand, i int) *v1.Pod {
+// randomPod returns a pod of a random class with random requests.
+func randomPod(r *rand.Rand, i int) *v1.Pod {
 	requests := list("cpu", strconv.Itoa(100*r.IntN(20))+"m", "memory", strconv.Itoa(10*r.IntN(30))+"Mi")
 	pod := newPod("p"+strconv.Itoa(i), requests)
 	switch r.IntN(4) {

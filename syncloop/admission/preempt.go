@@ -46,8 +46,8 @@ func chooseVictims(pod *v1.Pod, active []*v1.Pod, missing []Shortage) ([]*v1.Pod
 		}
 	}
 	all := slices.Concat(guaranteed, burstable, bestEffort)
-	if left := need.without(all); len(left) > 0 {
-		return nil, fmt.Errorf("preemption: stopping all %d preemptable pods would still leave a shortage of %s", len(all), left)
+	if missing := need.without(all); len(missing) > 0 {
+		return nil, fmt.Errorf("preemption: stopping all %d preemptable pods would still leave a shortage of %s", len(all), missing)
 	}
 	chosen := closest(guaranteed, need.without(burstable).without(bestEffort))
 	chosen = append(chosen, closest(burstable, need.without(chosen).without(bestEffort))...)
@@ -66,16 +66,16 @@ type candidate struct {
 
 // without returns the amounts that are missing after pods have ended.
 func (a amounts) without(pods []candidate) amounts {
-	left := amounts{}
+	remaining := amounts{}
 	for name, n := range a {
 		for _, c := range pods {
 			n -= min(n, c.of[name])
 		}
 		if n > 0 {
-			left[name] = n
+			remaining[name] = n
 		}
 	}
-	return left
+	return remaining
 }
 
 func (a amounts) String() string {

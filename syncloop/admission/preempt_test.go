@@ -30,29 +30,29 @@ func TestVictims(t *testing.T) {
 		want    []string
 		err     string
 	}{
-		"N11 the one that is just enough": {
+		"N11 the pod that just suffices": {
 			active:  []*v1.Pod{newPod("half", list("cpu", "500m")), newPod("one", list("cpu", "1")), newPod("four", list("cpu", "4")), newPod("none", nil)},
 			missing: []Shortage{{Name: "cpu", Requested: 1000}}, want: []string{"one"},
 		},
-		"BestEffort alone for a place": {active: []*v1.Pod{newPod("b", list("cpu", "1")), newPod("none", nil)}, missing: []Shortage{{Name: "pods", Requested: 1}}, want: []string{"none"}},
-		"one of a class that nobody knows before Burstable": {
+		"BestEffort for a shortage of pods": {active: []*v1.Pod{newPod("b", list("cpu", "1")), newPod("none", nil)}, missing: []Shortage{{Name: "pods", Requested: 1}}, want: []string{"none"}},
+		"unknown class before Burstable": {
 			active:  []*v1.Pod{newPod("b", list("cpu", "1")), newPod("odd", list("cpu", "2"), func(p *v1.Pod) { p.Status.QOSClass = "Odd" })},
 			missing: []Shortage{{Name: "cpu", Requested: 1000}}, want: []string{"odd"},
 		},
 		"Burstable before Guaranteed": {active: []*v1.Pod{newPod("g", list("cpu", "1", "memory", "1"), guaranteed), newPod("b", list("cpu", "2"))}, missing: []Shortage{{Name: "cpu", Requested: 1000}}, want: []string{"b"}},
-		"Guaranteed for what Burstable ones do not have": {
+		"Guaranteed if Burstable does not suffice": {
 			active:  []*v1.Pod{newPod("g", list("cpu", "2", "memory", "1"), guaranteed), newPod("b", list("cpu", "1"))},
 			missing: []Shortage{{Name: "cpu", Requested: 2000}}, want: []string{"g"},
 		},
-		"both for as much": {
+		"both if neither suffices": {
 			active:  []*v1.Pod{newPod("g", list("cpu", "2", "memory", "1"), guaranteed), newPod("b", list("cpu", "1"))},
 			missing: []Shortage{{Name: "cpu", Requested: 3000}}, want: []string{"g", "b"},
 		},
-		"of equals the smaller in memory, then in cpu": {
+		"equal distance: less memory, then less cpu": {
 			active:  []*v1.Pod{newPod("x", list("cpu", "3", "memory", "9")), newPod("y", list("cpu", "3", "memory", "8")), newPod("z", list("cpu", "2", "memory", "8"))},
 			missing: []Shortage{{Name: "cpu", Requested: 1000}}, want: []string{"z"},
 		},
-		"closest in all that is missing": {
+		"closest in all missing resources": {
 			active:  []*v1.Pod{newPod("cpu", list("cpu", "2")), newPod("rest", list("memory", "100")), newPod("both", list("cpu", "900m", "memory", "900"))},
 			missing: []Shortage{{Name: "cpu", Requested: 2000}, {Name: "memory", Requested: 1000}}, want: []string{"both", "cpu", "rest"},
 		},
@@ -70,12 +70,12 @@ func TestVictims(t *testing.T) {
 	}
 }
 
-// scene returns a critical pod, a full node and the shortages.
-func scene(seed uint64) (*v1.Pod, []*v1.Pod, []Shortage) {
+// randomPreemption returns a critical pod, a full node and the shortages.
+func randomPreemption(seed uint64) (*v1.Pod, []*v1.Pod, []Shortage) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	var active []*v1.Pod
 	for i := range 2 + r.IntN(9) {
-		active = append(active, drawPod(r, i))
+		active = append(active, randomPod(r, i))
 	}
 	missing := []Shortage{{Name: "cpu", Requested: int64(100 * (1 + r.IntN(30)))}}
 	if r.IntN(2) == 0 {
@@ -89,14 +89,14 @@ func scene(seed uint64) (*v1.Pod, []*v1.Pod, []Shortage) {
 
 // In any scene only preemptable pods end, they suffice, and a victim of a higher class ends only
 // if all lower classes do not suffice.
-func TestVictimsOfAnyScene(t *testing.T) {
+func TestVictimsAreMinimal(t *testing.T) {
 	order := []v1.PodQOSClass{v1.PodQOSBestEffort, v1.PodQOSBurstable, v1.PodQOSGuaranteed}
 	for seed := range uint64(1000) {
-		pod, active, missing := scene(seed)
-		enough := func(gone []*v1.Pod) bool {
+		pod, active, missing := randomPreemption(seed)
+		enough := func(removed []*v1.Pod) bool {
 			for _, m := range missing {
 				n := m.Requested
-				for _, p := range gone {
+				for _, p := range removed {
 					n -= requested(p)[m.Name]
 				}
 				if n > 0 {
