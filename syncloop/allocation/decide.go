@@ -78,10 +78,10 @@ type Verdict struct {
 // Decide decides all resizes in their order. Static pods are always granted their manifest. Pods
 // that are being deleted keep their allocation.
 func Decide(in Input) []Verdict {
-	r := round{in: in, granted: make([]*v1.Pod, len(in.Pods))}
+	r := round{in: in, allocated: make([]*v1.Pod, len(in.Pods))}
 	var resizes []resize
 	for i, pod := range in.Pods {
-		r.granted[i] = pod
+		r.allocated[i] = pod
 		has, ok := in.Granted(pod.UID)
 		if !ok || has.Describes(pod) {
 			continue
@@ -90,9 +90,9 @@ func Decide(in Input) []Verdict {
 			r.verdicts = append(r.verdicts, Verdict{Pod: pod, Granted: true})
 			continue
 		}
-		r.granted[i] = has.Apply(pod)
+		r.allocated[i] = has.Apply(pod)
 		if pod.DeletionTimestamp == nil {
-			resizes = append(resizes, resize{index: i, pod: pod, asksMore: asksMore(r.granted[i], pod), waiting: in.Waiting[pod.UID]})
+			resizes = append(resizes, resize{index: i, pod: pod, isIncrease: isIncrease(r.allocated[i], pod), waiting: in.Waiting[pod.UID]})
 		}
 	}
 	slices.SortStableFunc(resizes, compare)
@@ -103,15 +103,15 @@ func Decide(in Input) []Verdict {
 }
 
 type resize struct {
-	index    int // in Input.Pods
-	pod      *v1.Pod
-	asksMore bool
-	waiting  Waiting
+	index      int // in Input.Pods
+	pod        *v1.Pod
+	isIncrease bool
+	waiting    Waiting
 }
 
 func compare(a, b resize) int {
 	return cmp.Or(
-		cmp.Compare(rank(a.asksMore), rank(b.asksMore)),
+		cmp.Compare(rank(a.isIncrease), rank(b.isIncrease)),
 		cmp.Compare(corev1.PodPriority(b.pod), corev1.PodPriority(a.pod)),
 		cmp.Compare(rank(podfacts.QOSClass(a.pod) != v1.PodQOSGuaranteed), rank(podfacts.QOSClass(b.pod) != v1.PodQOSGuaranteed)),
 		compareSince(a.waiting.Since, b.waiting.Since),
@@ -130,22 +130,22 @@ func rank(late bool) int {
 	return 0
 }
 
-func asksMore(from, to *v1.Pod) bool {
+func isIncrease(from, to *v1.Pod) bool {
 	has, wants := resource.PodRequests(from, resource.PodResourcesOptions{}), resource.PodRequests(to, resource.PodResourcesOptions{})
 	return wants.Cpu().Cmp(*has.Cpu()) > 0 || wants.Memory().Cmp(*has.Memory()) > 0
 }
 
 type round struct {
-	in       Input
-	granted  []*v1.Pod // Input.Pods with the allocations so far
-	verdicts []Verdict
+	in        Input
+	allocated []*v1.Pod // Input.Pods with the allocations so far
+	verdicts  []Verdict
 }
 
 func (r *round) decide(z resize) Verdict {
 	v := Verdict{Pod: z.pod, WasDeferred: z.waiting.Reason == v1.PodReasonDeferred}
 	err := r.check(z)
 	if err == nil {
-		r.granted[z.index] = z.pod
+		r.allocated[z.index] = z.pod
 		v.Granted, v.IsNew = true, true
 		return v
 	}
@@ -165,7 +165,7 @@ func (r *round) check(z resize) error {
 	if err := Of(z.pod).check(); err != nil {
 		return &Infeasible{Detail: DetailInvalid, Message: err.Error()}
 	}
-	if err := r.in.Rules.Check(r.granted[z.index], z.pod); err != nil {
+	if err := r.in.Rules.Check(r.allocated[z.index], z.pod); err != nil {
 		return err
 	}
 	return r.in.Fit(z.pod, r.others(z.index))
@@ -181,5 +181,5 @@ func messageOf(err error) string {
 }
 
 func (r *round) others(index int) []*v1.Pod {
-	return slices.Delete(slices.Clone(r.granted), index, index+1)
+	return slices.Delete(slices.Clone(r.allocated), index, index+1)
 }

@@ -12,24 +12,26 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// wish is a pod with an allocation and other requests.
-type wish struct {
-	has *v1.Pod
-	now *v1.Pod
+// resizeRequest is a pod with an allocation and other requests.
+type resizeRequest struct {
+	before *v1.Pod
+	after  *v1.Pod
 }
 
-func asks(has *v1.Pod, r v1.ResourceRequirements) wish { return wish{has, resized(has, r)} }
+func requestResize(has *v1.Pod, r v1.ResourceRequirements) resizeRequest {
+	return resizeRequest{has, resized(has, r)}
+}
 
-// verdicts decides wishes and returns the results in the order of the decisions: "+a" granted,
+// decideAll decides requests and returns the results in the order of the decisions: "+a" granted,
 // "?a" deferred, "!a" infeasible.
-func verdicts(t *testing.T, fit Fit, waiting map[types.UID]Waiting, wishes ...wish) (order string, all []Verdict) {
+func decideAll(t *testing.T, fit Fit, waiting map[types.UID]Waiting, wishes ...resizeRequest) (order string, all []Verdict) {
 	t.Helper()
 	in := Input{Fit: fit, Waiting: waiting, Now: time.Unix(100, 0)}
 	granted := map[types.UID]Resources{}
 	for _, w := range wishes {
-		in.Pods = append(in.Pods, w.now)
-		if w.has != nil {
-			granted[w.has.UID] = Of(w.has)
+		in.Pods = append(in.Pods, w.after)
+		if w.before != nil {
+			granted[w.before.UID] = Of(w.before)
 		}
 	}
 	in.Granted = func(uid types.UID) (Resources, bool) { r, ok := granted[uid]; return r, ok }
@@ -60,45 +62,45 @@ func TestDecide(t *testing.T) {
 		name    string
 		fit     Fit
 		waiting map[types.UID]Waiting
-		wishes  []wish
+		wishes  []resizeRequest
 		want    string
 	}{
-		{name: "nothing asked for", fit: never, wishes: []wish{{cpu("a", "1"), cpu("a", "1")}}},
-		{name: "not admitted yet", fit: never, wishes: []wish{{nil, cpu("a", "1")}}},
-		{name: "fits (N16)", fit: node(3000), wishes: []wish{asks(cpu("a", "1"), with("2", ""))}, want: "+a "},
-		{name: "does not fit", fit: node(1500), wishes: []wish{asks(cpu("a", "1"), with("2", ""))}, want: "?a "},
-		{name: "more than the node has is deferred, too (N17)", fit: node(1500), wishes: []wish{asks(cpu("a", "1"), with("20", ""))}, want: "?a "},
-		{name: "never (N17)", fit: never, wishes: []wish{asks(cpu("a", "1"), with("2", ""))}, want: "!a "},
-		{name: "negative", fit: node(1 << 60), wishes: []wish{asks(cpu("a", "1"), with("-2", ""))}, want: "!a "},
-		{name: "overflows", fit: node(1 << 60), wishes: []wish{asks(cpu("a", "1"), with("", "100E"))}, want: "!a "},
-		{name: "thousandths overflow", fit: node(1 << 60), wishes: []wish{asks(cpu("a", "1"), with("1E", ""))}, want: "!a "},
-		{name: "no place for both", fit: node(3000), want: "+a ?b ", wishes: []wish{
-			asks(cpu("a", "1"), with("2", "")), asks(cpu("b", "1"), with("2", "")),
+		{name: "no resize", fit: never, wishes: []resizeRequest{{cpu("a", "1"), cpu("a", "1")}}},
+		{name: "not admitted yet", fit: never, wishes: []resizeRequest{{nil, cpu("a", "1")}}},
+		{name: "fits (N16)", fit: node(3000), wishes: []resizeRequest{requestResize(cpu("a", "1"), with("2", ""))}, want: "+a "},
+		{name: "does not fit", fit: node(1500), wishes: []resizeRequest{requestResize(cpu("a", "1"), with("2", ""))}, want: "?a "},
+		{name: "request above the node's capacity is deferred (N17)", fit: node(1500), wishes: []resizeRequest{requestResize(cpu("a", "1"), with("20", ""))}, want: "?a "},
+		{name: "infeasible (N17)", fit: never, wishes: []resizeRequest{requestResize(cpu("a", "1"), with("2", ""))}, want: "!a "},
+		{name: "negative", fit: node(1 << 60), wishes: []resizeRequest{requestResize(cpu("a", "1"), with("-2", ""))}, want: "!a "},
+		{name: "overflows", fit: node(1 << 60), wishes: []resizeRequest{requestResize(cpu("a", "1"), with("", "100E"))}, want: "!a "},
+		{name: "milli-CPU overflows", fit: node(1 << 60), wishes: []resizeRequest{requestResize(cpu("a", "1"), with("1E", ""))}, want: "!a "},
+		{name: "room for one of two", fit: node(3000), want: "+a ?b ", wishes: []resizeRequest{
+			requestResize(cpu("a", "1"), with("2", "")), requestResize(cpu("b", "1"), with("2", "")),
 		}},
-		{name: "less makes room for more, whatever the priority", fit: node(3000), want: "+b +a ", wishes: []wish{
-			asks(cpu("a", "1", withPriority(9)), with("2", "")), asks(cpu("b", "2"), with("1", "")),
+		{name: "decreases precede increases of higher priority", fit: node(3000), want: "+b +a ", wishes: []resizeRequest{
+			requestResize(cpu("a", "1", withPriority(9)), with("2", "")), requestResize(cpu("b", "2"), with("1", "")),
 		}},
-		{name: "memory counts, too", fit: node(1 << 60), want: "+b +a ", wishes: []wish{
-			asks(newPod("a", with("1", "1Mi")), with("1", "2Mi")), asks(newPod("b", with("1", "1Mi"), withPriority(-1)), with("1", "1Ki")),
+		{name: "decrease of memory", fit: node(1 << 60), want: "+b +a ", wishes: []resizeRequest{
+			requestResize(newPod("a", with("1", "1Mi")), with("1", "2Mi")), requestResize(newPod("b", with("1", "1Mi"), withPriority(-1)), with("1", "1Ki")),
 		}},
-		{name: "priority before class", fit: node(3000), want: "+b ?a ", wishes: []wish{
-			asks(newPod("a", with("1", "1Mi", "limits")), with("2", "1Mi", "limits")), asks(cpu("b", "1", withPriority(1)), with("2", "")),
+		{name: "priority before class", fit: node(3000), want: "+b ?a ", wishes: []resizeRequest{
+			requestResize(newPod("a", with("1", "1Mi", "limits")), with("2", "1Mi", "limits")), requestResize(cpu("b", "1", withPriority(1)), with("2", "")),
 		}},
-		{name: "class before age", fit: node(3000), want: "+b ?a ", waiting: map[types.UID]Waiting{"a": at(1)}, wishes: []wish{
-			asks(cpu("a", "1"), with("2", "")), asks(newPod("b", with("1", "1Mi", "limits")), with("2", "1Mi", "limits")),
+		{name: "class before waiting time", fit: node(3000), want: "+b ?a ", waiting: map[types.UID]Waiting{"a": at(1)}, wishes: []resizeRequest{
+			requestResize(cpu("a", "1"), with("2", "")), requestResize(newPod("b", with("1", "1Mi", "limits")), with("2", "1Mi", "limits")),
 		}},
-		{name: "age", fit: node(1 << 60), want: "+c +b +a +d ", waiting: map[types.UID]Waiting{"a": at(3), "b": at(2), "c": at(1)}, wishes: []wish{
-			asks(cpu("d", "1"), with("2", "")), asks(cpu("a", "1"), with("2", "")), asks(cpu("b", "1"), with("2", "")), asks(cpu("c", "1"), with("2", "")),
+		{name: "waiting time", fit: node(1 << 60), want: "+c +b +a +d ", waiting: map[types.UID]Waiting{"a": at(3), "b": at(2), "c": at(1)}, wishes: []resizeRequest{
+			requestResize(cpu("d", "1"), with("2", "")), requestResize(cpu("a", "1"), with("2", "")), requestResize(cpu("b", "1"), with("2", "")), requestResize(cpu("c", "1"), with("2", "")),
 		}},
-		{name: "on its way out", fit: node(3000), want: "?b ", wishes: []wish{
-			asks(cpu("a", "2", leaving), with("1", "")), asks(cpu("b", "1"), with("2", "")),
+		{name: "pod being deleted", fit: node(3000), want: "?b ", wishes: []resizeRequest{
+			requestResize(cpu("a", "2", leaving), with("1", "")), requestResize(cpu("b", "1"), with("2", "")),
 		}},
-		{name: "static pods have what they ask for", fit: node(3000), want: "+s ?b ", wishes: []wish{
-			asks(cpu("b", "1"), with("2", "")), asks(cpu("s", "1", static), with("7", "")),
+		{name: "static pods get their requests", fit: node(3000), want: "+s ?b ", wishes: []resizeRequest{
+			requestResize(cpu("b", "1"), with("2", "")), requestResize(cpu("s", "1", static), with("7", "")),
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			order, _ := verdicts(t, c.fit, c.waiting, c.wishes...)
+			order, _ := decideAll(t, c.fit, c.waiting, c.wishes...)
 			require.Equal(t, c.want, order)
 		})
 	}
@@ -111,15 +113,15 @@ func TestDecidePodLevel(t *testing.T) {
 	more := with("2", "")
 	now := has.DeepCopy()
 	now.Spec.Resources = &more
-	order, _ := verdicts(t, node(0), nil, wish{has, now})
+	order, _ := decideAll(t, node(0), nil, resizeRequest{has, now})
 	require.Equal(t, "+a ", order)
-	require.True(t, asksMore(has, now))
+	require.True(t, isIncrease(has, now))
 }
 
 func TestVerdictIsNew(t *testing.T) {
-	w := asks(newPod("a", with("1", "")), with("2", ""))
+	w := requestResize(newPod("a", with("1", "")), with("2", ""))
 	early := time.Unix(1, 0)
-	refused := func(*v1.Pod, []*v1.Pod) error { return syncloop.Reject("OutOfcpu", "no cpu") }
+	refuse := func(*v1.Pod, []*v1.Pod) error { return syncloop.Reject("OutOfcpu", "no cpu") }
 	for _, c := range []struct {
 		before    Waiting
 		isNew     bool
@@ -131,19 +133,19 @@ func TestVerdictIsNew(t *testing.T) {
 		{Waiting{1, v1.PodReasonDeferred, "no cpu", early}, true, early, true},
 		{Waiting{2, v1.PodReasonInfeasible, "no cpu", early}, true, time.Unix(100, 0), false},
 	} {
-		_, all := verdicts(t, refused, map[types.UID]Waiting{"a": c.before}, w)
+		_, all := decideAll(t, refuse, map[types.UID]Waiting{"a": c.before}, w)
 		require.Equal(t, []Verdict{{
-			Pod: w.now, Waiting: Waiting{2, v1.PodReasonDeferred, "no cpu", c.since}, IsNew: c.isNew, WasDeferred: c.wasWaited,
+			Pod: w.after, Waiting: Waiting{2, v1.PodReasonDeferred, "no cpu", c.since}, IsNew: c.isNew, WasDeferred: c.wasWaited,
 		}}, all)
 	}
 }
 
-func TestInvalidIsNamed(t *testing.T) {
+func TestInvalidAmounts(t *testing.T) {
 	for text, r := range map[string]v1.ResourceRequirements{
 		"container c: resources.requests[cpu]: -1 is negative":                              with("-1", ""),
 		"container c: resources.requests[memory]: 100E must be at most 9223372036854775807": with("", "100E"),
 	} {
-		_, all := verdicts(t, node(0), nil, asks(newPod("a", with("1", "1")), r))
+		_, all := decideAll(t, node(0), nil, requestResize(newPod("a", with("1", "1")), r))
 		require.Equal(t, text, all[0].Waiting.Message)
 		require.Equal(t, DetailInvalid, all[0].Detail)
 	}

@@ -56,13 +56,13 @@ type Manager struct {
 	waiting map[types.UID]Waiting
 	begun   map[types.UID]bool
 	decided bool
-	// wanted are the pods of the last Retry. Used by the loop only.
-	wanted map[types.UID]*v1.Pod
-	// again forces a decision in the next Retry. Used by the loop only.
-	again bool
+	// lastPods are the pods of the last Retry. Used by the loop only.
+	lastPods map[types.UID]*v1.Pod
+	// forceDecision forces a decision in the next Retry. Used by the loop only.
+	forceDecision bool
 }
 
-type view struct{ desired, granted *v1.Pod }
+type view struct{ desired, allocated *v1.Pod }
 
 var _ syncloop.Allocator = (*Manager)(nil)
 
@@ -81,7 +81,7 @@ func New(cfg Config) (*Manager, error) {
 	fields.Default(&cfg.Metrics.OnDeferredAccepted, func(string) {})
 	fields.Logger(&cfg.Logger)
 	return &Manager{
-		cfg: cfg, views: map[types.UID]view{}, waiting: map[types.UID]Waiting{}, begun: map[types.UID]bool{}, wanted: map[types.UID]*v1.Pod{},
+		cfg: cfg, views: map[types.UID]view{}, waiting: map[types.UID]Waiting{}, begun: map[types.UID]bool{}, lastPods: map[types.UID]*v1.Pod{},
 	}, nil
 }
 
@@ -95,7 +95,7 @@ func (m *Manager) Allocated(pod *v1.Pod) *v1.Pod {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if v := m.views[pod.UID]; v.desired == pod {
-		return v.granted
+		return v.allocated
 	}
 	r, ok := m.cfg.Store.Get(pod.UID)
 	if !ok {
@@ -103,14 +103,14 @@ func (m *Manager) Allocated(pod *v1.Pod) *v1.Pod {
 	}
 	v := view{pod, r.Apply(pod)}
 	m.views[pod.UID] = v
-	return v.granted
+	return v.allocated
 }
 
 // Admitter returns an Admitter that calls next for the pod with its allocation, or with its
 // requests if it has none. It stores the allocation of admitted pods. It must be the last Admitter
 // of a chain: a pod that it admits and a later one rejects would keep an allocation.
 func (m *Manager) Admitter(next syncloop.Admitter) syncloop.Admitter {
-	asked := syncloop.AdmitterFunc(func(pod *v1.Pod, active []*v1.Pod) error {
+	check := syncloop.AdmitterFunc(func(pod *v1.Pod, active []*v1.Pod) error {
 		pod = m.Allocated(pod)
 		if err := Of(pod).check(); err != nil {
 			return syncloop.Reject("UnexpectedAdmissionError", "%v", err)
@@ -119,11 +119,11 @@ func (m *Manager) Admitter(next syncloop.Admitter) syncloop.Admitter {
 	})
 	// The Stage writes the file before the pod starts, so that the loop does not wait for the disk
 	// once per pod.
-	keep := syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
-		m.cfg.Store.hold(pod.UID, Of(m.Allocated(pod)))
+	store := syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
+		m.cfg.Store.setUnsaved(pod.UID, Of(m.Allocated(pod)))
 		return nil
 	})
-	return syncloop.AdmitAll(asked, keep)
+	return syncloop.AdmitAll(check, store)
 }
 
 // Granted reports whether a pod has an allocation: this agent or an earlier one admitted it.
@@ -132,7 +132,7 @@ func (m *Manager) Granted(uid types.UID) bool {
 	return ok
 }
 
-func (m *Manager) keep(uid types.UID, r Resources) error {
+func (m *Manager) storeAllocation(uid types.UID, r Resources) error {
 	if err := m.cfg.Store.Set(uid, r); err != nil {
 		return err
 	}
@@ -147,18 +147,18 @@ func (m *Manager) keep(uid types.UID, r Resources) error {
 // written to the Store is logged, and decided again by the next call. It implements
 // syncloop.Allocator.
 func (m *Manager) Retry(trigger string, active []*v1.Pod) []types.UID {
-	m.again = m.isDue(active)
+	m.forceDecision = m.needsDecision(active)
 	if !m.cfg.Ready() {
 		return nil
 	}
 	m.mu.Lock()
 	m.decided = true
 	m.mu.Unlock()
-	if !m.again {
+	if !m.forceDecision {
 		return nil
 	}
-	m.again = false
-	verdicts := Decide(Input{Pods: active, Granted: m.cfg.Store.Get, Waiting: m.known(active), Rules: m.cfg.Rules, Fit: m.cfg.Fit, Now: time.Now()})
+	m.forceDecision = false
+	verdicts := Decide(Input{Pods: active, Granted: m.cfg.Store.Get, Waiting: m.waitingResizes(active), Rules: m.cfg.Rules, Fit: m.cfg.Fit, Now: time.Now()})
 	waiting := map[types.UID]Waiting{}
 	var touched []types.UID
 	for _, v := range verdicts {
@@ -188,28 +188,28 @@ func (m *Manager) Retry(trigger string, active []*v1.Pod) []types.UID {
 	return touched
 }
 
-// isDue reports whether a decision may be needed, and counts requested resizes in the metrics.
-func (m *Manager) isDue(active []*v1.Pod) bool {
-	due := m.again || len(m.waiting) > 0
+// needsDecision reports whether a decision may be needed, and counts requested resizes in the metrics.
+func (m *Manager) needsDecision(active []*v1.Pod) bool {
+	needed := m.forceDecision || len(m.waiting) > 0
 	for _, pod := range active {
-		before := m.wanted[pod.UID]
+		before := m.lastPods[pod.UID]
 		if before == pod {
 			continue
 		}
-		m.wanted[pod.UID] = pod
+		m.lastPods[pod.UID] = pod
 		if r, ok := m.cfg.Store.Get(pod.UID); ok && !r.Describes(pod) {
-			due = true
+			needed = true
 		}
 		if before != nil {
 			m.cfg.Metrics.count(before, pod)
 		}
 	}
-	return due
+	return needed
 }
 
-// known returns the waiting resizes, also if an earlier agent published them in the pod's
+// waitingResizes returns the waiting resizes, also if an earlier agent published them in the pod's
 // status.
-func (m *Manager) known(active []*v1.Pod) map[types.UID]Waiting {
+func (m *Manager) waitingResizes(active []*v1.Pod) map[types.UID]Waiting {
 	out := maps.Clone(m.waiting)
 	for _, pod := range active {
 		if _, ok := out[pod.UID]; ok {
@@ -224,8 +224,8 @@ func (m *Manager) known(active []*v1.Pod) map[types.UID]Waiting {
 
 // grant stores a granted resize and reports success. After a failed write the resize is retried.
 func (m *Manager) grant(v Verdict, trigger string) bool {
-	if err := m.keep(v.Pod.UID, Of(v.Pod)); err != nil {
-		m.again = true
+	if err := m.storeAllocation(v.Pod.UID, Of(v.Pod)); err != nil {
+		m.forceDecision = true
 		m.cfg.Logger.Error("cannot store a granted resize; retrying", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "podUID", v.Pod.UID, "err", err)
 		return false
 	}
@@ -299,7 +299,7 @@ func (m *Manager) Cleaner(also ...*Store) syncloop.Cleaner {
 		defer m.mu.Unlock()
 		maps.DeleteFunc(m.views, func(uid types.UID, _ view) bool { return !wanted(uid) })
 		maps.DeleteFunc(m.begun, func(uid types.UID, _ bool) bool { return !wanted(uid) })
-		maps.DeleteFunc(m.wanted, func(uid types.UID, _ *v1.Pod) bool { return !wanted(uid) })
+		maps.DeleteFunc(m.lastPods, func(uid types.UID, _ *v1.Pod) bool { return !wanted(uid) })
 		return nil
 	}}
 }

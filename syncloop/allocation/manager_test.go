@@ -22,16 +22,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // agent is a Manager with a file, and the active pods.
 type agent struct {
 	*Manager
-	path   string
-	fit    Fit
-	ready  bool
-	pods   []*v1.Pod
-	events []string
-	counts map[string]int
+	path    string
+	fit     Fit
+	ready   bool
+	pods    []*v1.Pod
+	events  []string
+	metrics map[string]int
 }
 
 func newAgent(t *testing.T, fit Fit) *agent {
-	a := &agent{path: filepath.Join(t.TempDir(), AllocatedFile), fit: fit, ready: true, counts: map[string]int{}}
+	a := &agent{path: filepath.Join(t.TempDir(), AllocatedFile), fit: fit, ready: true, metrics: map[string]int{}}
 	a.start(t)
 	return a
 }
@@ -48,9 +48,9 @@ func (a *agent) start(t *testing.T) {
 			a.events = append(a.events, fmt.Sprintf("%s %s %s %s", ref.Name, eventtype, reason, message))
 		},
 		Metrics: Metrics{
-			OnRequest:          func(r, q, op string) { a.counts[r+" "+q+" "+op]++ },
-			OnInfeasible:       func(detail string) { a.counts[detail]++ },
-			OnDeferredAccepted: func(trigger string) { a.counts[trigger]++ },
+			OnRequest:          func(r, q, op string) { a.metrics[r+" "+q+" "+op]++ },
+			OnInfeasible:       func(detail string) { a.metrics[detail]++ },
+			OnDeferredAccepted: func(trigger string) { a.metrics[trigger]++ },
 		},
 	})
 	require.NoError(t, err)
@@ -82,8 +82,8 @@ func (a *agent) add(t *testing.T, pods ...*v1.Pod) {
 	require.Empty(t, a.Retry(syncloop.RetryPodsAdded, a.pods))
 }
 
-// wish changes the requests of a pod and returns the result of Retry.
-func (a *agent) wish(i int, r v1.ResourceRequirements) []types.UID {
+// requestResize changes the requests of a pod and returns the result of Retry.
+func (a *agent) requestResize(i int, r v1.ResourceRequirements) []types.UID {
 	a.pods[i] = resized(a.pods[i], r)
 	return a.Retry(syncloop.RetryPodUpdated, a.pods)
 }
@@ -98,32 +98,32 @@ func TestGrant(t *testing.T) {
 	a.add(t, newPod("a", with("1", "")), newPod("b", with("1", "")))
 	require.False(t, a.Begun(a.pods[0]))
 	require.Same(t, a.pods[0], a.Allocated(a.pods[0]))
-	require.Equal(t, []types.UID{"a"}, a.wish(0, with("2", "")))
+	require.Equal(t, []types.UID{"a"}, a.requestResize(0, with("2", "")))
 	require.Equal(t, "2", a.cpu(0))
 	require.Equal(t, []string{`a Normal ResizeStarted Pod resize started: {"containers":[{"name":"c","resources":{"requests":{"cpu":"2"}}}],"generation":2}`}, a.events)
-	require.False(t, a.Begun(newPod("a", with("1", ""))), "that is the pod as it was")
+	require.False(t, a.Begun(newPod("a", with("1", ""))), "the spec has the old allocation")
 	require.True(t, a.Begun(a.pods[0]))
-	require.False(t, a.Begun(a.pods[0]), "it was told")
-	require.Equal(t, map[string]int{"cpu requests increase": 1}, a.counts)
+	require.False(t, a.Begun(a.pods[0]), "Begun reports a resize once")
+	require.Equal(t, map[string]int{"cpu requests increase": 1}, a.metrics)
 	require.Empty(t, a.Retry(syncloop.RetryPeriodic, a.pods))
 
 	a.start(t)
 	a.pods[0] = resized(a.pods[0], with("4", ""))
 	require.NoError(t, a.admit(a.pods[0]))
-	require.Equal(t, "2", a.cpu(0), "whatever its spec says")
+	require.Equal(t, "2", a.cpu(0), "the stored allocation applies")
 }
 
 // N17
 func TestDeferredThenApplied(t *testing.T) {
 	a := newAgent(t, node(3000))
 	a.add(t, newPod("a", with("1", "")), newPod("b", with("2", "")))
-	require.Equal(t, []types.UID{"a"}, a.wish(0, with("2", "")))
+	require.Equal(t, []types.UID{"a"}, a.requestResize(0, with("2", "")))
 	require.Equal(t, "1", a.cpu(0))
 	require.Same(t, a.Allocated(a.pods[0]), a.Allocated(a.pods[0]))
 	w, waits := a.Waiting("a")
 	require.True(t, waits)
 	require.Equal(t, Waiting{2, v1.PodReasonDeferred, "4000 of 3000", w.Since}, w)
-	require.Empty(t, a.Retry(syncloop.RetryPeriodic, a.pods), "nothing else is to be said")
+	require.Empty(t, a.Retry(syncloop.RetryPeriodic, a.pods), "the decision has not changed")
 	require.Len(t, a.events, 1)
 	require.Contains(t, a.events[0], `a Warning ResizeDeferred Pod resize Deferred: {`)
 	require.Contains(t, a.events[0], `"error":"4000 of 3000"`)
@@ -138,35 +138,35 @@ func TestDeferredThenApplied(t *testing.T) {
 	require.Equal(t, "2", a.cpu(0))
 	_, waits = a.Waiting("a")
 	require.False(t, waits)
-	require.Equal(t, 1, a.counts[syncloop.RetryPeriodic])
-	require.Error(t, a.admit(b), "its place is taken")
+	require.Equal(t, 1, a.metrics[syncloop.RetryPeriodic])
+	require.Error(t, a.admit(b), "a has its resources")
 }
 
 // N17
 func TestInfeasible(t *testing.T) {
 	a := newAgent(t, node(3000))
 	a.add(t, newPod("a", with("1", "")))
-	a.fit = func(*v1.Pod, []*v1.Pod) error { return &Infeasible{"a_policy", "not with this policy"} }
-	require.Equal(t, []types.UID{"a"}, a.wish(0, with("2", "")))
+	a.fit = func(*v1.Pod, []*v1.Pod) error { return &Infeasible{"a_policy", "not allowed by the policy"} }
+	require.Equal(t, []types.UID{"a"}, a.requestResize(0, with("2", "")))
 	require.Empty(t, a.Retry(syncloop.RetryPeriodic, a.pods))
 	w, _ := a.Waiting("a")
 	require.Equal(t, v1.PodReasonInfeasible, w.Reason)
-	require.Equal(t, 1, a.counts["a_policy"])
+	require.Equal(t, 1, a.metrics["a_policy"])
 	require.Len(t, a.events, 1)
 	require.Contains(t, a.events[0], "a Warning ResizeInfeasible Pod resize Infeasible: {")
-	require.Equal(t, []types.UID{"a"}, a.wish(0, with("1", "")), "it asks for nothing any more")
-	require.Equal(t, map[string]int{"a_policy": 1, "cpu requests increase": 1, "cpu requests decrease": 1}, a.counts)
+	require.Equal(t, []types.UID{"a"}, a.requestResize(0, with("1", "")), "the request was withdrawn")
+	require.Equal(t, map[string]int{"a_policy": 1, "cpu requests increase": 1, "cpu requests decrease": 1}, a.metrics)
 }
 
 // N18
 func TestRestartKeepsAllocations(t *testing.T) {
 	a := newAgent(t, node(3000))
 	a.add(t, newPod("a", with("1", "")), newPod("b", with("2", "")))
-	a.wish(0, with("2", ""))
+	a.requestResize(0, with("2", ""))
 	since := metav1.Unix(7, 0)
 	a.pods[0] = a.pods[0].DeepCopy()
 	a.pods[0].Status.Conditions = []v1.PodCondition{{Type: v1.PodResizePending, Reason: v1.PodReasonDeferred, ObservedGeneration: 2, LastTransitionTime: since}}
-	told := len(a.events)
+	events := len(a.events)
 
 	a.start(t)
 	a.ready = false
@@ -180,14 +180,14 @@ func TestRestartKeepsAllocations(t *testing.T) {
 	require.Equal(t, "1", a.cpu(0))
 	w, _ := a.Waiting("a")
 	require.True(t, since.Time.Equal(w.Since))
-	require.Len(t, a.events, told, "that was told before")
+	require.Len(t, a.events, events, "the event was recorded before the restart")
 }
 
 // The allocation of a static pod follows its manifest, also after a restart.
-func TestStatic(t *testing.T) {
+func TestStaticPodsKeepTheirResources(t *testing.T) {
 	a := newAgent(t, node(3000))
 	a.add(t, newPod("s", with("1", ""), static))
-	require.Equal(t, []types.UID{"s"}, a.wish(0, with("9", "")))
+	require.Equal(t, []types.UID{"s"}, a.requestResize(0, with("9", "")))
 	require.Equal(t, "9", a.cpu(0))
 	require.Empty(t, a.events)
 	a.start(t)
@@ -195,7 +195,7 @@ func TestStatic(t *testing.T) {
 	require.True(t, r.Equal(Of(a.pods[0])))
 
 	edited := resized(a.pods[0], with("2", ""))
-	require.Same(t, edited, a.Allocated(edited), "whatever the file says")
+	require.Same(t, edited, a.Allocated(edited), "the manifest applies, not the file")
 	require.NoError(t, a.admit(edited))
 	r, _ = a.cfg.Store.Get("s")
 	require.True(t, r.Equal(Of(edited)))
@@ -213,33 +213,33 @@ func TestDecided(t *testing.T) {
 }
 
 // Rules are checked before Fit.
-func TestRulesAreAsked(t *testing.T) {
+func TestManagerAppliesRules(t *testing.T) {
 	a := newAgent(t, node(3000))
 	a.cfg.Rules.StaticCPU = true
 	pod := newPod("a", with("1", "1Mi", "limits"))
 	a.add(t, pod)
-	require.Equal(t, []types.UID{"a"}, a.wish(0, with("2", "1Mi", "limits")))
+	require.Equal(t, []types.UID{"a"}, a.requestResize(0, with("2", "1Mi", "limits")))
 	w, _ := a.Waiting("a")
 	require.Equal(t, v1.PodReasonInfeasible, w.Reason)
-	require.Equal(t, 1, a.counts["guaranteed_pod_cpu_manager_static_policy"])
+	require.Equal(t, 1, a.metrics["guaranteed_pod_cpu_manager_static_policy"])
 }
 
 // A resize that cannot be written is not granted, and is retried.
-func TestDiskFails(t *testing.T) {
+func TestFailedWriteIsRetried(t *testing.T) {
 	a := newAgent(t, node(3000))
 	a.add(t, newPod("a", with("1", "")))
 	dir := filepath.Dir(a.path)
 	require.NoError(t, os.Rename(dir, dir+".gone"))
-	require.Empty(t, a.wish(0, with("2", "")))
+	require.Empty(t, a.requestResize(0, with("2", "")))
 	require.Equal(t, "1", a.cpu(0))
 	b := newPod("b", with("1", ""))
-	require.ErrorContains(t, a.admit(b), a.path, "it waits, and counts")
+	require.ErrorContains(t, a.admit(b), a.path, "the pod waits and its allocation counts")
 	require.Equal(t, 2, a.cfg.Store.Pods())
 	require.NoError(t, os.Rename(dir+".gone", dir))
 	require.Equal(t, []types.UID{"a"}, a.Retry(syncloop.RetryPeriodic, a.pods))
 	require.Equal(t, "2", a.cpu(0))
 	a.start(t)
-	require.Equal(t, 2, a.cfg.Store.Pods(), "now both are written")
+	require.Equal(t, 2, a.cfg.Store.Pods(), "the file has both pods")
 }
 
 func TestAdmitter(t *testing.T) {
@@ -277,13 +277,13 @@ func TestNew(t *testing.T) {
 func TestCleaner(t *testing.T) {
 	a := newAgent(t, node(3000))
 	a.add(t, newPod("a", with("1", "")), newPod("b", with("1", "")))
-	a.wish(0, with("1500m", ""))
-	a.wish(1, with("1500m", ""))
+	a.requestResize(0, with("1500m", ""))
+	a.requestResize(1, with("1500m", ""))
 	a.cpu(0)
 	a.cpu(1)
 	actuated := NewStore()
 	require.NoError(t, actuated.Set("a", Resources{}))
-	workers, err := podworkers.New(podworkers.Config{Syncer: nobody{}})
+	workers, err := podworkers.New(podworkers.Config{Syncer: noopSyncer{}})
 	require.NoError(t, err)
 	handler, err := syncloop.NewHandler(syncloop.HandlerConfig{Workers: workers, Cleaners: []syncloop.Cleaner{a.Cleaner(actuated)}})
 	require.NoError(t, err)
@@ -291,14 +291,14 @@ func TestCleaner(t *testing.T) {
 	require.NoError(t, handler.HandlePodCleanups(t.Context()))
 	require.Equal(t, 1, a.cfg.Store.Pods())
 	require.Zero(t, actuated.Pods())
-	require.Equal(t, []int{1, 1, 1}, []int{len(a.views), len(a.begun), len(a.wanted)})
+	require.Equal(t, []int{1, 1, 1}, []int{len(a.views), len(a.begun), len(a.lastPods)})
 	require.Contains(t, a.views, types.UID("b"))
-	require.Contains(t, a.wanted, types.UID("b"))
+	require.Contains(t, a.lastPods, types.UID("b"))
 	require.True(t, a.Begun(a.pods[1]))
 }
 
-type nobody struct{}
+type noopSyncer struct{}
 
-func (nobody) SyncPod(context.Context, podworkers.Work) (bool, error)    { return false, nil }
-func (nobody) SyncTerminatingPod(context.Context, podworkers.Work) error { return nil }
-func (nobody) SyncTerminatedPod(context.Context, podworkers.Work) error  { return nil }
+func (noopSyncer) SyncPod(context.Context, podworkers.Work) (bool, error)    { return false, nil }
+func (noopSyncer) SyncTerminatingPod(context.Context, podworkers.Work) error { return nil }
+func (noopSyncer) SyncTerminatedPod(context.Context, podworkers.Work) error  { return nil }

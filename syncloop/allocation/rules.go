@@ -21,19 +21,19 @@ func (r Rules) Check(from, to *v1.Pod) error {
 	has, wants := Of(from), Of(to)
 	guaranteed := podfacts.QOSClass(to) == v1.PodQOSGuaranteed
 	switch {
-	case r.swapsOtherwise(from, to):
+	case r.changesSwappedMemory(from, to):
 		return &Infeasible{"swap_limitation", "In-place resize of the memory of containers with swap is not supported"}
-	case guaranteed && r.StaticCPU && differ(has, wants, v1.ResourceCPU):
+	case guaranteed && r.StaticCPU && requestsDiffer(has, wants, v1.ResourceCPU):
 		return &Infeasible{"guaranteed_pod_cpu_manager_static_policy", `Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"`}
-	case guaranteed && r.StaticMemory && differ(has, wants, v1.ResourceMemory):
+	case guaranteed && r.StaticMemory && requestsDiffer(has, wants, v1.ResourceMemory):
 		return &Infeasible{"guaranteed_pod_memory_manager_static_policy", `Resize is infeasible for Guaranteed Pods alongside Memory Manager policy "Static"`}
 	}
 	return nil
 }
 
-// swapsOtherwise reports whether the memory of a container with swap changes without a restart of
+// changesSwappedMemory reports whether the memory of a container with swap changes without a restart of
 // the container. Its swap limit depends on its memory.
-func (r Rules) swapsOtherwise(from, to *v1.Pod) (found bool) {
+func (r Rules) changesSwappedMemory(from, to *v1.Pod) (found bool) {
 	if r.Swaps == nil {
 		return false
 	}
@@ -58,7 +58,7 @@ func restarts(c *v1.Container) bool {
 	return false
 }
 
-func differ(a, b Resources, name v1.ResourceName) bool {
+func requestsDiffer(a, b Resources, name v1.ResourceName) bool {
 	for container, r := range b.ContainerResources {
 		was, is := a.ContainerResources[container].Requests[name], r.Requests[name]
 		if was.Cmp(is) != 0 {

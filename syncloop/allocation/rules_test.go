@@ -34,17 +34,17 @@ func TestRules(t *testing.T) {
 		from, to *v1.Pod
 		want     string
 	}{
-		{"everything goes", Rules{}, guaranteed, resized(guaranteed, moreCPU), ""},
-		{"CPUs of its own", Rules{StaticCPU: true}, guaranteed, resized(guaranteed, moreCPU), "guaranteed_pod_cpu_manager_static_policy"},
-		{"but memory changes", Rules{StaticCPU: true}, guaranteed, resized(guaranteed, moreMemory), ""},
-		{"memory of its own", Rules{StaticMemory: true}, guaranteed, resized(guaranteed, moreMemory), "guaranteed_pod_memory_manager_static_policy"},
-		{"but CPU changes", Rules{StaticMemory: true}, guaranteed, resized(guaranteed, moreCPU), ""},
-		{"of Guaranteed pods only", Rules{StaticCPU: true, StaticMemory: true}, burstable, resized(burstable, with("2", "2Mi")), ""},
-		{"a pod as a whole", Rules{}, burstable, whole, ""},
+		{"no rules", Rules{}, guaranteed, resized(guaranteed, moreCPU), ""},
+		{"exclusive CPUs", Rules{StaticCPU: true}, guaranteed, resized(guaranteed, moreCPU), "guaranteed_pod_cpu_manager_static_policy"},
+		{"exclusive CPUs, memory changes", Rules{StaticCPU: true}, guaranteed, resized(guaranteed, moreMemory), ""},
+		{"exclusive memory", Rules{StaticMemory: true}, guaranteed, resized(guaranteed, moreMemory), "guaranteed_pod_memory_manager_static_policy"},
+		{"exclusive memory, CPU changes", Rules{StaticMemory: true}, guaranteed, resized(guaranteed, moreCPU), ""},
+		{"not Guaranteed", Rules{StaticCPU: true, StaticMemory: true}, burstable, resized(burstable, with("2", "2Mi")), ""},
+		{"pod-level resources", Rules{}, burstable, whole, ""},
 		{"swap", swapping, burstable, resized(burstable, with("1", "2Mi")), "swap_limitation"},
-		{"swap from now on", ends, burstable, begins, "swap_limitation"},
-		{"swap of the first of two", ends, two, both, "swap_limitation"},
-		{"swap of one that is new", swapping, burstable, two, ""},
+		{"swap after the resize", ends, burstable, begins, "swap_limitation"},
+		{"first of two containers swaps", ends, two, both, "swap_limitation"},
+		{"new container swaps", swapping, burstable, two, ""},
 		{"swap and CPU", swapping, burstable, resized(burstable, with("2", "1Mi")), ""},
 		{"swap and a restart", swapping, restarting, resized(restarting, with("1", "2Mi")), ""},
 	} {
@@ -58,7 +58,7 @@ func TestRules(t *testing.T) {
 }
 
 // Resources include init containers, containers and pod-level resources: requests and limits.
-func TestResourcesAreAllOfThem(t *testing.T) {
+func TestResourcesCoverAllContainers(t *testing.T) {
 	base := newPod("a", with("1", "1Mi", "limits"))
 	base.Spec.InitContainers = []v1.Container{{Name: "i", Resources: with("1", "")}}
 	whole := with("2", "")
@@ -99,13 +99,13 @@ func TestMetricsCount(t *testing.T) {
 		before, now *v1.Pod
 		want        []string
 	}{
-		"nothing":              {pod(small, &large), pod(small, &large), nil},
-		"a container grows":    {pod(small, nil), pod(large, nil), grown},
-		"a container shrinks":  {pod(large, nil), pod(small, nil), shrunk},
-		"the pod grows":        {pod(none, &small), pod(none, &large), grown},
-		"the pod shrinks":      {pod(none, &large), pod(none, &small), shrunk},
-		"the pod gets its own": {pod(none, nil), pod(none, &small), []string{"cpu requests add", "memory requests add", "memory limits add"}},
-		"the pod loses them":   {pod(none, &small), pod(none, nil), []string{"cpu requests remove", "memory requests remove", "memory limits remove"}},
+		"nothing":                     {pod(small, &large), pod(small, &large), nil},
+		"a container grows":           {pod(small, nil), pod(large, nil), grown},
+		"a container shrinks":         {pod(large, nil), pod(small, nil), shrunk},
+		"the pod grows":               {pod(none, &small), pod(none, &large), grown},
+		"the pod shrinks":             {pod(none, &large), pod(none, &small), shrunk},
+		"pod-level resources added":   {pod(none, nil), pod(none, &small), []string{"cpu requests add", "memory requests add", "memory limits add"}},
+		"pod-level resources removed": {pod(none, &small), pod(none, nil), []string{"cpu requests remove", "memory requests remove", "memory limits remove"}},
 	} {
 		var got []string
 		m := Metrics{OnRequest: func(resource, requirement, operation string) {

@@ -95,8 +95,8 @@ func (s *Store) Set(uid types.UID, r Resources) error {
 	return nil
 }
 
-// hold stores resources in memory, for the next write.
-func (s *Store) hold(uid types.UID, r Resources) {
+// setUnsaved stores resources in memory, for the next write.
+func (s *Store) setUnsaved(uid types.UID, r Resources) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if before, had := s.entries[uid]; had && before.Equal(r) {

@@ -37,26 +37,26 @@ func TestUpstreamFile(t *testing.T) {
 func TestBadFiles(t *testing.T) {
 	good, err := encode(map[types.UID]Resources{"1": Of(newPod("a", with("1", "1Mi")))})
 	require.NoError(t, err)
-	sealed := func(data string) string {
+	withChecksum := func(data string) string {
 		return fmt.Sprintf(`{"data":%q,"checksum":%d}`, data, checksum(data))
 	}
 	for name, c := range map[string]struct {
 		file string
 		is   error
 	}{
-		"empty":           {"", ErrCorrupt},
-		"half":            {string(good[:len(good)/2]), ErrCorrupt},
-		"two":             {string(good) + string(good), ErrCorrupt},
-		"a bit":           {strings.Replace(string(good), "Mi", "Gi", 1), ErrCorrupt},
-		"no checksum":     {`{"data":"{}"}`, ErrCorrupt},
-		"newer outside":   {`{"version":2,"data":"{}","checksum":1}`, ErrVersion},
-		"newer inside":    {sealed(`{"entries":{"1":{"DeviceResources":{}}}}`), ErrVersion},
-		"an old one":      {sealed(`{"allocationEntries":{}}`), ErrVersion},
-		"another type":    {sealed(`{"entries":[]}`), ErrCorrupt},
-		"negative":        {sealed(`{"entries":{"1":{"ContainerResources":{"c":{"requests":{"cpu":"-1"}}}}}}`), ErrCorrupt},
-		"overflows":       {sealed(`{"entries":{"1":{"PodLevelResources":{"limits":{"memory":"1e99"}}}}}`), ErrCorrupt},
-		"no quantity":     {sealed(`{"entries":{"1":{"PodLevelResources":{"limits":{"memory":"much"}}}}}`), ErrCorrupt},
-		"a pod of no UID": {sealed(`{"entries":{"":{}}}`), ErrCorrupt},
+		"empty":              {"", ErrCorrupt},
+		"half":               {string(good[:len(good)/2]), ErrCorrupt},
+		"two":                {string(good) + string(good), ErrCorrupt},
+		"changed byte":       {strings.Replace(string(good), "Mi", "Gi", 1), ErrCorrupt},
+		"no checksum":        {`{"data":"{}"}`, ErrCorrupt},
+		"newer outer object": {`{"version":2,"data":"{}","checksum":1}`, ErrVersion},
+		"newer content":      {withChecksum(`{"entries":{"1":{"DeviceResources":{}}}}`), ErrVersion},
+		"old version":        {withChecksum(`{"allocationEntries":{}}`), ErrVersion},
+		"another type":       {withChecksum(`{"entries":[]}`), ErrCorrupt},
+		"negative":           {withChecksum(`{"entries":{"1":{"ContainerResources":{"c":{"requests":{"cpu":"-1"}}}}}}`), ErrCorrupt},
+		"overflows":          {withChecksum(`{"entries":{"1":{"PodLevelResources":{"limits":{"memory":"1e99"}}}}}`), ErrCorrupt},
+		"no quantity":        {withChecksum(`{"entries":{"1":{"PodLevelResources":{"limits":{"memory":"much"}}}}}`), ErrCorrupt},
+		"pod without UID":    {withChecksum(`{"entries":{"":{}}}`), ErrCorrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), AllocatedFile)
@@ -65,9 +65,9 @@ func TestBadFiles(t *testing.T) {
 			require.ErrorIs(t, err, c.is)
 			require.ErrorContains(t, err, path)
 			require.ErrorContains(t, err, "delete the file")
-			left, err := os.ReadFile(path)
+			unchanged, err := os.ReadFile(path)
 			require.NoError(t, err)
-			require.Equal(t, c.file, string(left), "a person may want it")
+			require.Equal(t, c.file, string(unchanged), "Open does not change the file")
 		})
 	}
 	_, err = Open(t.TempDir())
@@ -89,7 +89,7 @@ func TestStore(t *testing.T) {
 	require.NoError(t, s.Set("b", Of(newPod("b", with("2000m", "")))))
 	after, err := os.Stat(path)
 	require.NoError(t, err)
-	require.True(t, os.SameFile(before, after), "nothing has changed, nothing is written")
+	require.True(t, os.SameFile(before, after), "equal resources are not written")
 	require.ErrorContains(t, s.Set("b", Of(newPod("b", with("-2", "")))), "negative")
 
 	s.Retain(func(uid types.UID) bool { return uid == "b" })
@@ -167,15 +167,15 @@ func TestStage(t *testing.T) {
 		require.NoError(t, a.admitOnly(pods[i]))
 	}
 	_, err := os.Stat(a.path)
-	require.ErrorIs(t, err, os.ErrNotExist, "nobody waits for the disk yet")
+	require.ErrorIs(t, err, os.ErrNotExist, "admission does not write the file")
 	stage := a.cfg.Store.Stage()
 	require.NoError(t, stage.Prepare(t.Context(), pods[3]))
 	require.NoError(t, os.Link(a.path, a.path+".first")) // so that the inode is not reused
 	first, err := os.Stat(a.path)
 	require.NoError(t, err)
-	kept, err := Open(a.path)
+	saved, err := Open(a.path)
 	require.NoError(t, err)
-	require.Equal(t, 20, kept.Pods())
+	require.Equal(t, 20, saved.Pods())
 	for _, pod := range pods {
 		require.NoError(t, a.admitOnly(pod))
 		require.NoError(t, stage.Prepare(t.Context(), pod))
@@ -186,13 +186,13 @@ func TestStage(t *testing.T) {
 
 	// After the release of a predecessor with the same UID, Prepare stores the allocation again.
 	require.NoError(t, stage.Release(t.Context(), "p3"))
-	left, err := stage.Leftovers(t.Context())
+	leftovers, err := stage.Leftovers(t.Context())
 	require.NoError(t, err)
-	require.Len(t, left, 19)
-	require.NotContains(t, left, types.UID("p3"))
+	require.Len(t, leftovers, 19)
+	require.NotContains(t, leftovers, types.UID("p3"))
 	require.NoError(t, stage.Prepare(t.Context(), pods[3]))
 	require.True(t, a.Granted("p3"))
-	kept, err = Open(a.path)
+	saved, err = Open(a.path)
 	require.NoError(t, err)
-	require.Equal(t, 20, kept.Pods())
+	require.Equal(t, 20, saved.Pods())
 }
