@@ -13,7 +13,7 @@ func BenchmarkDecide(b *testing.B) {
 	for _, signal := range Signals() {
 		policy.Thresholds = append(policy.Thresholds, hard(signal, 100))
 	}
-	usage, pods := world(rand.New(rand.NewPCG(1, 2)), 500, noon)
+	usage, pods := randomUsage(rand.New(rand.NewPCG(1, 2)), 500, noon)
 	for b.Loop() {
 		d := policy.Decide(State{}, usage, pods, noon)
 		policy.Candidate(d, usage, pods, noon)

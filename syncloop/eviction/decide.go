@@ -20,7 +20,7 @@ type Policy struct {
 	LocalStorage bool
 }
 
-func (p Policy) watches() bool { return p.LocalStorage || len(p.Thresholds) > 0 }
+func (p Policy) hasWork() bool { return p.LocalStorage || len(p.Thresholds) > 0 }
 
 // key identifies a threshold: a signal may have a hard and a soft one.
 type key struct {
@@ -89,7 +89,7 @@ func (p Policy) Decide(state State, u Usage, pods []*v1.Pod, now time.Time) Deci
 		}
 	}
 	for signal, r := range u.Signals {
-		if r.known(now) {
+		if r.valid(now) {
 			next.measured[signal] = r.Time
 		}
 	}
@@ -113,7 +113,7 @@ func (p Policy) Decide(state State, u Usage, pods []*v1.Pod, now time.Time) Deci
 	return d
 }
 
-func (r Reading) known(now time.Time) bool { return !r.Time.IsZero() && !r.Time.After(now) }
+func (r Reading) valid(now time.Time) bool { return !r.Time.IsZero() && !r.Time.After(now) }
 
 // met returns the thresholds that are met, or have acted and lack MinReclaim.
 func (p Policy) met(state State, u Usage, now time.Time) (out []Threshold) {
@@ -127,7 +127,7 @@ func (p Policy) met(state State, u Usage, now time.Time) (out []Threshold) {
 
 func (t Threshold) isMet(u Usage, now time.Time, withReclaim bool) bool {
 	r, ok := u.Signals[t.Signal]
-	return ok && r.known(now) && t.isShort(r, withReclaim)
+	return ok && r.valid(now) && t.isShort(r, withReclaim)
 }
 
 // isShort reports whether too little is available. A threshold at or above the capacity is
@@ -163,7 +163,7 @@ func (p Policy) Near(u Usage) bool {
 // missing signal is not cleared.
 func (d Decision) Cleared(u Usage, now time.Time) bool {
 	for _, t := range d.acting {
-		if r, ok := u.Signals[t.Signal]; !ok || !r.known(now) || t.isMet(u, now, true) {
+		if r, ok := u.Signals[t.Signal]; !ok || !r.valid(now) || t.isMet(u, now, true) {
 			return false
 		}
 	}
@@ -187,7 +187,7 @@ func (p Policy) Candidate(d Decision, u Usage, pods []*v1.Pod, now time.Time) (_
 	if d.Met == nil {
 		return Victim{}, false
 	}
-	pod := worst(d.Met.Threshold.Signal, pods, u)
+	pod := chooseVictim(d.Met.Threshold.Signal, pods, u)
 	if pod == nil {
 		return Victim{}, false
 	}

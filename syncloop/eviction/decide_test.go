@@ -13,10 +13,10 @@ import (
 )
 
 // N24
-func TestMemoryIsShort(t *testing.T) {
+func TestMemoryShortage(t *testing.T) {
 	p := Policy{Thresholds: []Threshold{hard(MemoryAvailable, 100*mi)}}
-	pods := []*v1.Pod{named("burstable", requests(v1.ResourceMemory, "60Mi")), named("best-effort")}
-	u := left(MemoryAvailable, 80*mi, 1000*mi, noon)
+	pods := []*v1.Pod{newPod("burstable", requests(v1.ResourceMemory, "60Mi")), newPod("best-effort")}
+	u := usageOf(MemoryAvailable, 80*mi, 1000*mi, noon)
 	u.Pods["burstable"], u.Pods["best-effort"] = memoryUse(50*mi), memoryUse(30*mi)
 	d := p.Decide(State{}, u, pods, noon)
 	require.Equal(t, Pressure{Memory: true}, d.Pressure)
@@ -41,31 +41,31 @@ func TestMemoryIsShort(t *testing.T) {
 }
 
 // N25
-func TestConditionStaysForTheTransition(t *testing.T) {
+func TestConditionLastsForTransitionPeriod(t *testing.T) {
 	p := Policy{Thresholds: []Threshold{hard(MemoryAvailable, 100)}, Transition: 5 * time.Minute}
-	d := p.Decide(State{}, left(MemoryAvailable, 99, 1000, noon), nil, noon)
+	d := p.Decide(State{}, usageOf(MemoryAvailable, 99, 1000, noon), nil, noon)
 	require.True(t, d.Pressure.Memory)
 	for after, want := range map[time.Duration]bool{time.Second: true, 5*time.Minute - 1: true, 5 * time.Minute: false} {
 		now := noon.Add(after)
-		next := p.Decide(d.State, left(MemoryAvailable, 100, 1000, now), nil, now)
+		next := p.Decide(d.State, usageOf(MemoryAvailable, 100, 1000, now), nil, now)
 		require.Equal(t, want, next.Pressure.Memory, after)
 		require.Nil(t, next.Met)
 	}
 	p.Transition = 0
-	require.True(t, p.Decide(State{}, left(MemoryAvailable, 99, 1000, noon), nil, noon).Pressure.Memory)
+	require.True(t, p.Decide(State{}, usageOf(MemoryAvailable, 99, 1000, noon), nil, noon).Pressure.Memory)
 }
 
 // N26
-func TestSoftThresholdWaits(t *testing.T) {
+func TestSoftThresholdWaitsForGracePeriod(t *testing.T) {
 	soft := hard(MemoryAvailable, 100)
 	soft.Grace = 30 * time.Second
 	p := Policy{Thresholds: []Threshold{soft}, MaxPodGrace: 20}
 	for own, want := range map[int64]int64{60: 20, 5: 5, 0: 1} {
-		pods := []*v1.Pod{named("a", grace(own))}
+		pods := []*v1.Pod{newPod("a", grace(own))}
 		var state State
 		for _, s := range []int{0, 29, 30} {
 			now := noon.Add(time.Duration(s) * time.Second)
-			u := left(MemoryAvailable, 99, 1000, now)
+			u := usageOf(MemoryAvailable, 99, 1000, now)
 			d := p.Decide(state, u, pods, now)
 			state = d.State
 			v, ok := p.Candidate(d, u, pods, now)
@@ -77,23 +77,23 @@ func TestSoftThresholdWaits(t *testing.T) {
 		}
 	}
 	// An interruption of the shortage restarts the grace period.
-	state := p.Decide(State{}, left(MemoryAvailable, 99, 1000, noon), nil, noon).State
-	state = p.Decide(state, left(MemoryAvailable, 100, 1000, noon.Add(20*time.Second)), nil, noon.Add(20*time.Second)).State
-	require.Nil(t, p.Decide(state, left(MemoryAvailable, 99, 1000, noon.Add(40*time.Second)), nil, noon.Add(40*time.Second)).Met)
+	state := p.Decide(State{}, usageOf(MemoryAvailable, 99, 1000, noon), nil, noon).State
+	state = p.Decide(state, usageOf(MemoryAvailable, 100, 1000, noon.Add(20*time.Second)), nil, noon.Add(20*time.Second)).State
+	require.Nil(t, p.Decide(state, usageOf(MemoryAvailable, 99, 1000, noon.Add(40*time.Second)), nil, noon.Add(40*time.Second)).Met)
 }
 
 // N28
 func TestLocalStorageLimits(t *testing.T) {
 	p := Policy{LocalStorage: true, Thresholds: []Threshold{hard(MemoryAvailable, 100)}}
-	static := named("static", emptyDir("1Mi"))
+	static := newPod("static", emptyDir("1Mi"))
 	static.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
-	pods := []*v1.Pod{named("b", emptyDir("1Mi")), named("a", emptyDir("1Mi")), named("c", emptyDir("3Mi")), named("unknown", emptyDir("1Mi")), static}
-	u := left(MemoryAvailable, 99, 1000, noon)
+	pods := []*v1.Pod{newPod("b", emptyDir("1Mi")), newPod("a", emptyDir("1Mi")), newPod("c", emptyDir("3Mi")), newPod("unknown", emptyDir("1Mi")), static}
+	u := usageOf(MemoryAvailable, 99, 1000, noon)
 	for _, name := range []types.UID{"a", "b", "c", "static"} {
 		u.Pods[name] = PodUsage{EmptyDirs: map[string]uint64{"v": 2 * mi}}
 	}
 	d := p.Decide(State{}, u, pods, noon)
-	require.NotNil(t, d.Met, "for the case that none of them ends")
+	require.NotNil(t, d.Met, "Met is set in case no kill succeeds")
 	require.Len(t, d.OverLimit, 2)
 	var status v1.PodStatus
 	d.OverLimit[0].Apply(&status)
@@ -118,10 +118,10 @@ func TestStorageLimitsOfPodAndContainer(t *testing.T) {
 		{ImageDisk, 0, 11, 0, PodStorageLimit},
 		{SplitDisk, 11, 0, 0, PodStorageLimit},
 	} {
-		signal, _ := exceeded(named("a", limits("10")), diskUse(c.root, c.logs, c.volumes), c.disks)
+		signal, _ := exceeded(newPod("a", limits("10")), diskUse(c.root, c.logs, c.volumes), c.disks)
 		require.Equal(t, c.want, signal, "%+v", c)
 	}
-	two := named("a", limits("10"))
+	two := newPod("a", limits("10"))
 	other := *two.Spec.Containers[0].DeepCopy()
 	other.Name = "other"
 	two.Spec.Containers = append(two.Spec.Containers, other)
@@ -130,22 +130,22 @@ func TestStorageLimitsOfPodAndContainer(t *testing.T) {
 	require.Contains(t, message, "Container c ")
 	for disks, want := range map[Disks]Signal{OneDisk: ContainerStorageLimit, ImageDisk: "", SplitDisk: ContainerStorageLimit} {
 		signal, _ = exceeded(two, diskUse(11, 0, 0), disks)
-		require.Equal(t, want, signal, "what a container writes is not its limit's on a disk of images: %v", disks)
+		require.Equal(t, want, signal, "the writable layer counts unless it is on the image filesystem: %v", disks)
 	}
 	for _, limit := range []string{"0", "10E", "9223372036854775808"} {
-		signal, _ = exceeded(named("a", limits(limit)), diskUse(6, 5, 0), OneDisk)
+		signal, _ = exceeded(newPod("a", limits(limit)), diskUse(6, 5, 0), OneDisk)
 		require.Empty(t, signal, limit)
-		signal, _ = exceeded(named("a", emptyDir(limit)), PodUsage{EmptyDirs: map[string]uint64{"v": 1}}, OneDisk)
+		signal, _ = exceeded(newPod("a", emptyDir(limit)), PodUsage{EmptyDirs: map[string]uint64{"v": 1}}, OneDisk)
 		require.Empty(t, signal, limit)
 	}
 }
 
 // A resource without requests is blamed on no container, and is formatted as a count.
-func TestProcessesAreShort(t *testing.T) {
+func TestProcessShortage(t *testing.T) {
 	for signal, name := range map[Signal]string{PIDAvailable: "pids", NodeFSInodesFree: "inodes"} {
 		p := Policy{Thresholds: []Threshold{hard(signal, 4096)}}
-		pod := named("a")
-		u := left(signal, 2048, 10000, noon)
+		pod := newPod("a")
+		u := usageOf(signal, 2048, 10000, noon)
 		u.Pods["a"] = diskUse(20*mi, 3*mi, 0)
 		d := p.Decide(State{}, u, []*v1.Pod{pod}, noon)
 		v, ok := p.Candidate(d, u, []*v1.Pod{pod}, noon)
@@ -160,25 +160,25 @@ func TestImpossibleThreshold(t *testing.T) {
 	soft := hard(MemoryAvailable, 1000)
 	soft.Grace = time.Second
 	p := Policy{Thresholds: []Threshold{soft, hard(MemoryAvailable, 100)}}
-	d := p.Decide(State{}, left(MemoryAvailable, 100, 1000, noon), nil, noon)
+	d := p.Decide(State{}, usageOf(MemoryAvailable, 100, 1000, noon), nil, noon)
 	require.Equal(t, Pressure{}, d.Pressure)
-	require.False(t, p.Near(left(MemoryAvailable, 100, 1000, noon)))
-	d = p.Decide(State{}, left(MemoryAvailable, 99, 1000, noon), nil, noon)
+	require.False(t, p.Near(usageOf(MemoryAvailable, 100, 1000, noon)))
+	d = p.Decide(State{}, usageOf(MemoryAvailable, 99, 1000, noon), nil, noon)
 	require.True(t, d.Met.Threshold.Hard())
 	require.True(t, hard(PIDAvailable, 1).Impossible(Reading{Capacity: 1}))
-	require.False(t, hard(PIDAvailable, 1).Impossible(Reading{}), "nobody knows how much there is")
+	require.False(t, hard(PIDAvailable, 1).Impossible(Reading{}), "unknown capacity")
 }
 
 // After the clock was set back by an hour, evictions continue without a delay of an hour.
 func TestClockSetBack(t *testing.T) {
 	p := Policy{Thresholds: []Threshold{hard(ImageFSAvailable, 100)}}
-	d := p.Decide(State{}, left(ImageFSAvailable, 99, 1000, noon), nil, noon)
+	d := p.Decide(State{}, usageOf(ImageFSAvailable, 99, 1000, noon), nil, noon)
 	require.NotNil(t, d.Met)
 	early := noon.Add(-time.Hour)
-	d = p.Decide(d.State, left(ImageFSAvailable, 99, 1000, early), nil, early)
+	d = p.Decide(d.State, usageOf(ImageFSAvailable, 99, 1000, early), nil, early)
 	require.Nil(t, d.Met)
 	early = early.Add(time.Second)
-	require.NotNil(t, p.Decide(d.State, left(ImageFSAvailable, 99, 1000, early), nil, early).Met)
+	require.NotNil(t, p.Decide(d.State, usageOf(ImageFSAvailable, 99, 1000, early), nil, early).Met)
 }
 
 // N30
@@ -188,15 +188,15 @@ func TestMinimumReclaim(t *testing.T) {
 	p := Policy{Thresholds: []Threshold{th}}
 	at := func(state State, s int, available uint64) Decision {
 		now := noon.Add(time.Duration(s) * time.Second)
-		return p.Decide(state, left(NodeFSAvailable, available, 10000*mi, now), nil, now)
+		return p.Decide(state, usageOf(NodeFSAvailable, available, 10000*mi, now), nil, now)
 	}
-	require.Nil(t, at(State{}, 0, 1200*mi).Met, "it has not acted")
+	require.Nil(t, at(State{}, 0, 1200*mi).Met, "MinReclaim applies only after the threshold has acted")
 	d := at(State{}, 0, 999*mi)
 	require.NotNil(t, d.Met)
-	require.False(t, d.Cleared(left(NodeFSAvailable, 1499*mi, 10000*mi, noon), noon))
-	require.True(t, d.Cleared(left(NodeFSAvailable, 1500*mi, 10000*mi, noon), noon))
+	require.False(t, d.Cleared(usageOf(NodeFSAvailable, 1499*mi, 10000*mi, noon), noon))
+	require.True(t, d.Cleared(usageOf(NodeFSAvailable, 1500*mi, 10000*mi, noon), noon))
 	require.False(t, d.Cleared(Usage{}, noon))
-	require.False(t, d.Cleared(left(NodeFSAvailable, 1500*mi, 10000*mi, noon.Add(1)), noon), "measured in the future")
+	require.False(t, d.Cleared(usageOf(NodeFSAvailable, 1500*mi, 10000*mi, noon.Add(1)), noon), "measured in the future")
 	d = at(d.State, 10, 1499*mi)
 	require.NotNil(t, d.Met)
 	d = at(d.State, 20, 1500*mi)
@@ -205,25 +205,25 @@ func TestMinimumReclaim(t *testing.T) {
 }
 
 // N31
-func TestUnknownIsNotActedUpon(t *testing.T) {
+func TestUnknownReadingCausesNoEviction(t *testing.T) {
 	p := Policy{Thresholds: []Threshold{hard(MemoryAvailable, 100)}, Transition: time.Minute}
-	d := p.Decide(State{}, left(MemoryAvailable, 99, 1000, noon), nil, noon)
+	d := p.Decide(State{}, usageOf(MemoryAvailable, 99, 1000, noon), nil, noon)
 	require.NotNil(t, d.Met)
 	later := noon.Add(10 * time.Second)
-	stale := p.Decide(d.State, left(MemoryAvailable, 99, 1000, noon), nil, later)
+	stale := p.Decide(d.State, usageOf(MemoryAvailable, 99, 1000, noon), nil, later)
 	require.Nil(t, stale.Met)
 	require.True(t, stale.Pressure.Memory)
-	require.Nil(t, p.Decide(stale.State, left(MemoryAvailable, 99, 1000, noon), nil, later).Met)
-	require.NotNil(t, p.Decide(stale.State, left(MemoryAvailable, 99, 1000, later), nil, later).Met)
+	require.Nil(t, p.Decide(stale.State, usageOf(MemoryAvailable, 99, 1000, noon), nil, later).Met)
+	require.NotNil(t, p.Decide(stale.State, usageOf(MemoryAvailable, 99, 1000, later), nil, later).Met)
 
-	fresh := p.Decide(d.State, left(MemoryAvailable, 99, 1000, later), nil, later)
-	require.Nil(t, p.Decide(fresh.State, left(MemoryAvailable, 99, 1000, later), nil, later.Add(time.Second)).Met, "it was acted upon")
+	fresh := p.Decide(d.State, usageOf(MemoryAvailable, 99, 1000, later), nil, later)
+	require.Nil(t, p.Decide(fresh.State, usageOf(MemoryAvailable, 99, 1000, later), nil, later.Add(time.Second)).Met, "each reading acts once")
 
-	gone := p.Decide(d.State, Usage{}, nil, later)
-	require.Nil(t, gone.Met)
-	require.Nil(t, p.Decide(gone.State, left(MemoryAvailable, 99, 1000, noon), nil, later).Met, "an old reading is back")
+	missing := p.Decide(d.State, Usage{}, nil, later)
+	require.Nil(t, missing.Met)
+	require.Nil(t, p.Decide(missing.State, usageOf(MemoryAvailable, 99, 1000, noon), nil, later).Met, "an old reading does not act again")
 	for _, at := range []time.Time{{}, noon.Add(1)} {
-		d := p.Decide(State{}, left(MemoryAvailable, 0, 1000, at), nil, noon)
+		d := p.Decide(State{}, usageOf(MemoryAvailable, 0, 1000, at), nil, noon)
 		require.Nil(t, d.Met)
 		require.Equal(t, Pressure{}, d.Pressure)
 	}
@@ -248,50 +248,50 @@ func TestReclaimFor(t *testing.T) {
 	}
 }
 
-// rank returns the pods in the order of eviction.
-func rank(s Signal, pods []*v1.Pod, u Usage) (out []*v1.Pod) {
+// evictionOrder returns the pods in the order of eviction.
+func evictionOrder(s Signal, pods []*v1.Pod, u Usage) (out []*v1.Pod) {
 	for len(pods) > 0 {
-		next := worst(s, pods, u)
+		next := chooseVictim(s, pods, u)
 		out, pods = append(out, next), without(pods, next.UID)
 	}
 	return out
 }
 
-func TestRank(t *testing.T) {
+func TestEvictionOrder(t *testing.T) {
 	u := Usage{Pods: map[types.UID]PodUsage{
 		"within": memoryUse(50 * mi), "over": memoryUse(40 * mi), "far-over": memoryUse(90 * mi), "over-high": memoryUse(900 * mi),
 	}}
 	pods := []*v1.Pod{
-		named("within", requests(v1.ResourceMemory, "60Mi"), priority(-5)), named("over-high", priority(7)), named("over"), named("far-over"), named("unmeasured", priority(9)),
+		newPod("within", requests(v1.ResourceMemory, "60Mi"), priority(-5)), newPod("over-high", priority(7)), newPod("over"), newPod("far-over"), newPod("unmeasured", priority(9)),
 	}
-	require.Equal(t, []string{"unmeasured", "far-over", "over", "over-high", "within"}, names(rank(MemoryAvailable, pods, u)))
+	require.Equal(t, []string{"unmeasured", "far-over", "over", "over-high", "within"}, names(evictionOrder(MemoryAvailable, pods, u)))
 
 	disk := Usage{Pods: map[types.UID]PodUsage{"writes": diskUse(9, 0, 0), "logs": diskUse(0, 5, 0), "fills": diskUse(0, 0, 7)}}
-	pods = []*v1.Pod{named("logs"), named("fills"), named("writes")}
+	pods = []*v1.Pod{newPod("logs"), newPod("fills"), newPod("writes")}
 	for disks, want := range map[Disks][2]string{OneDisk: {"writes", "writes"}, ImageDisk: {"fills", "writes"}, SplitDisk: {"writes", "logs"}} {
 		disk.Disks = disks
-		require.Equal(t, want, [2]string{rank(NodeFSAvailable, pods, disk)[0].Name, rank(ImageFSAvailable, pods, disk)[0].Name}, disks)
+		require.Equal(t, want, [2]string{evictionOrder(NodeFSAvailable, pods, disk)[0].Name, evictionOrder(ImageFSAvailable, pods, disk)[0].Name}, disks)
 	}
 
 	few, many := uint64(3), uint64(2000)
 	pids := Usage{Pods: map[types.UID]PodUsage{"few": {Processes: &few}, "many": {Processes: &many}, "high": {Processes: &many}}}
-	require.Equal(t, []string{"many", "few", "unmeasured", "high"}, names(rank(PIDAvailable, []*v1.Pod{named("high", priority(1)), named("unmeasured"), named("few"), named("many")}, pids)))
+	require.Equal(t, []string{"many", "few", "unmeasured", "high"}, names(evictionOrder(PIDAvailable, []*v1.Pod{newPod("high", priority(1)), newPod("unmeasured"), newPod("few"), newPod("many")}, pids)))
 
 	edge := Usage{Pods: map[types.UID]PodUsage{"just": memoryUse(60*mi + 1), "equal": memoryUse(60 * mi)}}
-	asks := requests(v1.ResourceMemory, "60Mi")
-	pods = []*v1.Pod{named("equal", asks), named("just", asks, priority(1))}
-	require.Equal(t, []string{"just", "equal"}, names(rank(MemoryAvailable, pods, edge)), "who uses what it asked for exceeds nothing")
+	request := requests(v1.ResourceMemory, "60Mi")
+	pods = []*v1.Pod{newPod("equal", request), newPod("just", request, priority(1))}
+	require.Equal(t, []string{"just", "equal"}, names(evictionOrder(MemoryAvailable, pods, edge)), "usage equal to the request does not exceed it")
 	edge.Pods["a byte"] = memoryUse(1)
-	pods = []*v1.Pod{named("equal", asks), named("a byte", priority(1))}
-	require.Equal(t, []string{"a byte", "equal"}, names(rank(MemoryAvailable, pods, edge)), "who asked for nothing exceeds it by a byte")
-	pods = []*v1.Pod{named("just", requests(v1.ResourceMemory, "10E")), named("equal")}
-	require.Equal(t, []string{"equal", "just"}, names(rank(MemoryAvailable, pods, edge)), "who asked for more than can be counted exceeds nothing")
-	pods = []*v1.Pod{named("asks nothing", priority(1)), named("asks", asks)}
-	require.Equal(t, []string{"asks", "asks nothing"}, names(rank(MemoryAvailable, pods, Usage{})), "who is not measured exceeds nothing")
+	pods = []*v1.Pod{newPod("equal", request), newPod("a byte", priority(1))}
+	require.Equal(t, []string{"a byte", "equal"}, names(evictionOrder(MemoryAvailable, pods, edge)), "one byte exceeds a missing request")
+	pods = []*v1.Pod{newPod("just", requests(v1.ResourceMemory, "10E")), newPod("equal")}
+	require.Equal(t, []string{"equal", "just"}, names(evictionOrder(MemoryAvailable, pods, edge)), "usage does not exceed a request above the maximum")
+	pods = []*v1.Pod{newPod("no request", priority(1)), newPod("request", request)}
+	require.Equal(t, []string{"request", "no request"}, names(evictionOrder(MemoryAvailable, pods, Usage{})), "unmeasured pods exceed no request")
 }
 
 // The usage on a disk is the sum of the parts on that disk, and saturates.
-func TestPodUseOfADisk(t *testing.T) {
+func TestPodUseByDiskLayout(t *testing.T) {
 	u := diskUse(1, 2, 4)
 	for disks, want := range map[Disks][2]uint64{OneDisk: {7, 7}, ImageDisk: {6, 1}, SplitDisk: {7, 0}} {
 		node, _ := podUse(NodeFSAvailable, u, disks)
@@ -305,7 +305,7 @@ func TestPodUseOfADisk(t *testing.T) {
 }
 
 // A pod counts as measured if any usage on the disk is available.
-func TestDiskUseKnownInPart(t *testing.T) {
+func TestPartlyMeasuredDiskUse(t *testing.T) {
 	n := uint64(5)
 	one := func(c ContainerUsage) PodUsage {
 		return PodUsage{Containers: map[string]ContainerUsage{"c": c, "d": {}}}
@@ -315,17 +315,17 @@ func TestDiskUseKnownInPart(t *testing.T) {
 		root: one(ContainerUsage{Root: Disk{Bytes: &n}}), logs: one(ContainerUsage{Logs: Disk{Bytes: &n}}), volumes: {Volumes: Disk{Bytes: &n}}, {}: {},
 	} {
 		for _, on := range []parts{root, logs, volumes, {true, true, true}} {
-			used, known := use.disk(on, bytesOf)
-			require.Equal(t, of != parts{} && (on == of || on == parts{true, true, true}), known, "%+v on %+v", of, on)
-			require.Equal(t, known, used == n)
-			_, known = use.disk(on, inodesOf)
-			require.False(t, known)
+			used, measured := use.disk(on, bytesOf)
+			require.Equal(t, of != parts{} && (on == of || on == parts{true, true, true}), measured, "%+v on %+v", of, on)
+			require.Equal(t, measured, used == n)
+			_, measured = use.disk(on, inodesOf)
+			require.False(t, measured)
 		}
 	}
 }
 
-// world returns a random node.
-func world(r *rand.Rand, n int, at time.Time) (Usage, []*v1.Pod) {
+// randomUsage returns a random node.
+func randomUsage(r *rand.Rand, n int, at time.Time) (Usage, []*v1.Pod) {
 	u := Usage{Signals: map[Signal]Reading{}, Pods: map[types.UID]PodUsage{}, Disks: Disks(r.IntN(3))}
 	for _, s := range Signals() {
 		if r.IntN(4) > 0 {
@@ -334,7 +334,7 @@ func world(r *rand.Rand, n int, at time.Time) (Usage, []*v1.Pod) {
 	}
 	var pods []*v1.Pod
 	for i := range n {
-		pod := named(fmt.Sprintf("pod-%d", i), priority(int32(r.IntN(3))), requests(v1.ResourceMemory, fmt.Sprint(r.IntN(100))))
+		pod := newPod(fmt.Sprintf("pod-%d", i), priority(int32(r.IntN(3))), requests(v1.ResourceMemory, fmt.Sprint(r.IntN(100))))
 		if r.IntN(4) == 0 {
 			static(pod)
 		}

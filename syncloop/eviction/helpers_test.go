@@ -13,7 +13,7 @@ const mi = 1 << 20
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-func named(name string, edits ...func(*v1.Pod)) *v1.Pod {
+func newPod(name string, edits ...func(*v1.Pod)) *v1.Pod {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Annotations: map[string]string{"kubernetes.io/config.source": "api"}},
 		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c"}}},
@@ -63,8 +63,8 @@ func diskUse(root, logs, volumes uint64) PodUsage {
 	return PodUsage{Volumes: Disk{Bytes: &volumes}, Containers: map[string]ContainerUsage{"c": {Root: Disk{Bytes: &root}, Logs: Disk{Bytes: &logs}}}}
 }
 
-// left returns a measurement with one signal.
-func left(s Signal, available, capacity uint64, at time.Time) Usage {
+// usageOf returns a measurement with one signal.
+func usageOf(s Signal, available, capacity uint64, at time.Time) Usage {
 	return Usage{Signals: map[Signal]Reading{s: {Available: available, Capacity: capacity, Time: at}}, Pods: map[types.UID]PodUsage{}}
 }
 

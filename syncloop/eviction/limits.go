@@ -42,7 +42,7 @@ func exceeded(pod *v1.Pod, u PodUsage, disks Disks) (Signal, string) {
 		}
 	}
 	if limit, ok := podfacts.Limit(pod, v1.ResourceEphemeralStorage); ok {
-		if used, known := u.disk(parts{root: true, logs: true, volumes: true}, bytesOf); known && exceeds(used, limit) {
+		if used, measured := u.disk(parts{root: true, logs: true, volumes: true}, bytesOf); measured && exceeds(used, limit) {
 			return PodStorageLimit, fmt.Sprintf("The pod uses more local storage than its containers' limits of %s together. ", &limit)
 		}
 	}
@@ -50,7 +50,7 @@ func exceeded(pod *v1.Pod, u PodUsage, disks Disks) (Signal, string) {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
 		limit := c.Resources.Limits[v1.ResourceEphemeralStorage]
-		if used, known := u.Containers[c.Name].disk(counts, bytesOf); known && exceeds(used, limit) {
+		if used, measured := u.Containers[c.Name].disk(counts, bytesOf); measured && exceeds(used, limit) {
 			return ContainerStorageLimit, fmt.Sprintf("Container %s uses more local storage than its limit of %s. ", c.Name, &limit)
 		}
 	}

@@ -108,7 +108,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	if m.ran.Swap(true) {
 		return ErrAlreadyRun
 	}
-	if !m.cfg.Policy.watches() {
+	if !m.cfg.Policy.hasWork() {
 		<-ctx.Done()
 		return nil
 	}
@@ -154,7 +154,7 @@ func (m *Manager) pass(ctx context.Context) (killed []*v1.Pod, err error) {
 	}
 	d := m.cfg.Policy.Decide(m.state, usage, pods, time.Now())
 	m.state = d.State
-	m.tell(d.Pressure)
+	m.setPressure(d.Pressure)
 	if killed := m.killAll(ctx, d.OverLimit); len(killed) > 0 || d.Met == nil || ctx.Err() != nil {
 		return killed, nil
 	}
@@ -169,7 +169,7 @@ func (m *Manager) pass(ctx context.Context) (killed []*v1.Pod, err error) {
 			m.cfg.Logger.Error("cannot measure reclaimed resources", "err", err)
 		case d.Cleared(fresh, time.Now()):
 			return nil, nil
-		case fresh.Signals[d.Met.Threshold.Signal].known(time.Now()): // otherwise the pods' usage may be missing
+		case fresh.Signals[d.Met.Threshold.Signal].valid(time.Now()): // otherwise the pods' usage may be missing
 			usage = fresh
 		}
 	}
@@ -189,8 +189,8 @@ func (m *Manager) measure(ctx context.Context) (u Usage, err error) {
 	return u, nil
 }
 
-// tell stores the pressure and reports a change.
-func (m *Manager) tell(p Pressure) {
+// setPressure stores the pressure and reports a change.
+func (m *Manager) setPressure(p Pressure) {
 	m.mu.Lock()
 	changed := m.pressure != p
 	m.pressure = p

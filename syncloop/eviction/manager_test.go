@@ -16,37 +16,37 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is a node with a Manager and, by default, a hard threshold of 100 for one signal.
-type bench struct {
-	mu       sync.Mutex // guards left and fails, which tests change during a run
-	signal   Signal
-	left     uint64
-	pods     []*v1.Pod
-	measured int
-	fails    error
-	events   []string
-	killed   []string
-	pressure []Pressure
+// testNode is a node with a Manager and, by default, a hard threshold of 100 for one signal.
+type testNode struct {
+	mu        sync.Mutex // guards available and err, which tests change during a run
+	signal    Signal
+	available uint64
+	pods      []*v1.Pod
+	measured  int
+	err       error
+	events    []string
+	killed    []string
+	pressure  []Pressure
 }
 
-func (b *bench) measure(context.Context) (Usage, error) {
+func (b *testNode) measure(context.Context) (Usage, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.measured++
-	u := left(b.signal, b.left, 1000, time.Now())
+	u := usageOf(b.signal, b.available, 1000, time.Now())
 	for _, pod := range b.pods {
 		u.Pods[pod.UID] = memoryUse(10)
 	}
-	return u, b.fails
+	return u, b.err
 }
 
-func (b *bench) kill(_ context.Context, v Victim) error {
+func (b *testNode) kill(_ context.Context, v Victim) error {
 	b.killed = append(b.killed, v.Pod.Name)
 	b.pods = without(b.pods, v.Pod.UID)
 	return nil
 }
 
-func (b *bench) config() Config {
+func (b *testNode) config() Config {
 	return Config{
 		Policy:  Policy{Thresholds: []Threshold{hard(b.signal, 100)}},
 		Measure: b.measure, Kill: b.kill,
@@ -59,10 +59,10 @@ func (b *bench) config() Config {
 	}
 }
 
-func (b *bench) set(left uint64, fails error) {
+func (b *testNode) set(left uint64, fails error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.left, b.fails = left, fails
+	b.available, b.err = left, fails
 }
 
 func without(pods []*v1.Pod, uid types.UID) (out []*v1.Pod) {
@@ -74,8 +74,8 @@ func without(pods []*v1.Pod, uid types.UID) (out []*v1.Pod) {
 	return out
 }
 
-// during runs a Manager in a bubble for a duration, with f in parallel.
-func (b *bench) during(t *testing.T, d time.Duration, edit func(*Config), f func(m *Manager)) {
+// runFor runs a Manager in a bubble for a duration, with f in parallel.
+func (b *testNode) runFor(t *testing.T, d time.Duration, edit func(*Config), f func(m *Manager)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		cfg := b.config()
@@ -94,23 +94,23 @@ func (b *bench) during(t *testing.T, d time.Duration, edit func(*Config), f func
 			f(m)
 		}
 		require.NoError(t, <-ended)
-		require.Equal(t, d, time.Since(begin), "Run goes on until its context ends")
+		require.Equal(t, d, time.Since(begin), "Run blocks until its context is done")
 		require.ErrorIs(t, m.Run(t.Context()), ErrAlreadyRun)
 	})
 }
 
-// pass advances the time and waits for due work.
-func pass(d time.Duration) {
+// advance advances the time and waits for due work.
+func advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// full returns the usage of an emptyDir volume of 1Mi at twice its limit.
-func full() PodUsage { return PodUsage{EmptyDirs: map[string]uint64{"v": 2 * mi}} }
+// overEmptyDirLimit returns the usage of an emptyDir volume of 1Mi at twice its limit.
+func overEmptyDirLimit() PodUsage { return PodUsage{EmptyDirs: map[string]uint64{"v": 2 * mi}} }
 
-func TestOneGoesAtATime(t *testing.T) {
-	b := &bench{signal: MemoryAvailable, left: 1, pods: []*v1.Pod{named("a"), named("b")}}
-	b.during(t, time.Minute, func(cfg *Config) {
+func TestOneEvictionAtATime(t *testing.T) {
+	b := &testNode{signal: MemoryAvailable, available: 1, pods: []*v1.Pod{newPod("a"), newPod("b")}}
+	b.runFor(t, time.Minute, func(cfg *Config) {
 		cfg.Policy.Transition = 15 * time.Second
 		cleaned := time.Now().Add(7 * time.Second)
 		cfg.Cleaned = func(*v1.Pod) bool { return !time.Now().Before(cleaned) }
@@ -118,8 +118,8 @@ func TestOneGoesAtATime(t *testing.T) {
 		require.Equal(t, []string{"a"}, b.killed)
 		require.Equal(t, Pressure{Memory: true}, m.Pressure())
 		b.set(500, nil)
-		pass(30 * time.Second)
-		require.Equal(t, []string{"a"}, b.killed, "what is left suffices")
+		advance(30 * time.Second)
+		require.Equal(t, []string{"a"}, b.killed, "enough memory is available")
 		require.Equal(t, Pressure{}, m.Pressure())
 	})
 	require.Equal(t, []string{"Node n Warning EvictionThresholdMet", "Pod a Warning Evicted"}, b.events)
@@ -129,29 +129,29 @@ func TestOneGoesAtATime(t *testing.T) {
 // N26: the grace period of a soft threshold begins with the first pass that meets it.
 func TestSoftThresholdAcrossPasses(t *testing.T) {
 	for after, want := range map[time.Duration][]string{29 * time.Second: nil, 31 * time.Second: {"a"}} {
-		b := &bench{signal: MemoryAvailable, left: 1, pods: []*v1.Pod{named("a")}}
-		b.during(t, after, func(cfg *Config) { cfg.Policy.Thresholds[0].Grace = 25 * time.Second }, nil)
+		b := &testNode{signal: MemoryAvailable, available: 1, pods: []*v1.Pod{newPod("a")}}
+		b.runFor(t, after, func(cfg *Config) { cfg.Policy.Thresholds[0].Grace = 25 * time.Second }, nil)
 		require.Equal(t, want, b.killed)
 	}
 }
 
 // The next eviction follows when the previous pod is cleaned up, checked each second, or after
 // 30 s.
-func TestWhenTheNextGoes(t *testing.T) {
+func TestNextEvictionWaitsForCleanup(t *testing.T) {
 	for cleaned, want := range map[time.Duration]time.Duration{0: time.Second, 6500 * time.Millisecond: 7 * time.Second, time.Hour: 31 * time.Second} {
-		b := &bench{signal: MemoryAvailable, left: 1, pods: []*v1.Pod{named("a"), named("b")}}
-		went, told := []time.Duration{}, []string{}
-		b.during(t, 50*time.Second, func(cfg *Config) {
+		b := &testNode{signal: MemoryAvailable, available: 1, pods: []*v1.Pod{newPod("a"), newPod("b")}}
+		kills, evicted := []time.Duration{}, []string{}
+		b.runFor(t, 50*time.Second, func(cfg *Config) {
 			begin := time.Now()
 			cfg.Cleaned = func(*v1.Pod) bool { return time.Since(begin) >= cleaned }
-			cfg.OnEvict = func(v Victim) { told = append(told, v.Pod.Name) }
+			cfg.OnEvict = func(v Victim) { evicted = append(evicted, v.Pod.Name) }
 			cfg.Kill = func(ctx context.Context, v Victim) error {
-				went = append(went, time.Since(begin))
+				kills = append(kills, time.Since(begin))
 				return b.kill(ctx, v)
 			}
 		}, nil)
-		require.Equal(t, []time.Duration{0, want}, went)
-		require.Equal(t, []string{"a", "b"}, told)
+		require.Equal(t, []time.Duration{0, want}, kills)
+		require.Equal(t, []string{"a", "b"}, evicted)
 	}
 }
 
@@ -167,17 +167,17 @@ func TestReclaim(t *testing.T) {
 		fails error
 		want  []string
 	}{
-		"suffices":         {1000, uses(50, 10), nil, nil},
-		"does not suffice": {50, uses(50, 10), nil, []string{"a"}},
-		"measured anew":    {50, uses(50, 90), nil, []string{"b"}},
-		"unknown":          {1000, nil, nil, []string{"a"}},
-		"no measurement":   {1000, nil, errors.New("no runtime"), []string{"a"}},
+		"suffices":                {1000, uses(50, 10), nil, nil},
+		"does not suffice":        {50, uses(50, 10), nil, []string{"a"}},
+		"new measurement decides": {50, uses(50, 90), nil, []string{"b"}},
+		"unknown":                 {1000, nil, nil, []string{"a"}},
+		"no measurement":          {1000, nil, errors.New("no runtime"), []string{"a"}},
 	} {
-		b := &bench{signal: ImageFSAvailable, left: 1, pods: []*v1.Pod{named("b"), named("a")}}
+		b := &testNode{signal: ImageFSAvailable, available: 1, pods: []*v1.Pod{newPod("b"), newPod("a")}}
 		removed := false
-		b.during(t, 500*time.Millisecond, func(cfg *Config) {
-			cfg.RemoveDeadContainers = func(context.Context) error { return errors.New("none today") }
-			cfg.RemoveUnusedImages = func(context.Context) error { b.left += c.freed; removed = true; return nil }
+		b.runFor(t, 500*time.Millisecond, func(cfg *Config) {
+			cfg.RemoveDeadContainers = func(context.Context) error { return errors.New("cannot remove containers") }
+			cfg.RemoveUnusedImages = func(context.Context) error { b.available += c.freed; removed = true; return nil }
 			cfg.Measure = func(ctx context.Context) (Usage, error) {
 				u, err := b.measure(ctx)
 				u.Pods = uses(50, 10)
@@ -197,11 +197,11 @@ func TestReclaim(t *testing.T) {
 
 // The Manager removes only images and containers that help, if callbacks exist, and evicts a pod
 // even if the removal fails.
-func TestWhatIsRemoved(t *testing.T) {
+func TestReclaimRemovesOnlyUsefulObjects(t *testing.T) {
 	for signal, want := range map[Signal]string{MemoryAvailable: "", NodeFSAvailable: "containers images "} {
-		for _, fails := range []error{nil, errors.New("it is busy")} {
-			b, removed := &bench{signal: signal, left: 1, pods: []*v1.Pod{named("a")}}, ""
-			b.during(t, 500*time.Millisecond, func(cfg *Config) {
+		for _, fails := range []error{nil, errors.New("runtime is busy")} {
+			b, removed := &testNode{signal: signal, available: 1, pods: []*v1.Pod{newPod("a")}}, ""
+			b.runFor(t, 500*time.Millisecond, func(cfg *Config) {
 				cfg.RemoveDeadContainers = func(context.Context) error { removed += "containers "; return fails }
 				cfg.RemoveUnusedImages = func(context.Context) error { removed += "images "; return fails }
 			}, nil)
@@ -209,22 +209,22 @@ func TestWhatIsRemoved(t *testing.T) {
 			require.Equal(t, []string{"a"}, b.killed)
 		}
 	}
-	b := &bench{signal: NodeFSAvailable, left: 1, pods: []*v1.Pod{named("a")}}
-	b.during(t, 500*time.Millisecond, nil, nil)
-	require.Equal(t, 1, b.measured, "nobody can remove anything")
+	b := &testNode{signal: NodeFSAvailable, available: 1, pods: []*v1.Pod{newPod("a")}}
+	b.runFor(t, 500*time.Millisecond, nil, nil)
+	require.Equal(t, 1, b.measured, "without cleanup there is no second measurement")
 }
 
 // N29
-func TestNobodyToEvictIsNoBusyLoop(t *testing.T) {
-	b := &bench{signal: MemoryAvailable, pods: []*v1.Pod{named("a", static)}}
-	b.during(t, 95*time.Second, nil, nil)
+func TestNoBusyLoopWithoutVictim(t *testing.T) {
+	b := &testNode{signal: MemoryAvailable, pods: []*v1.Pod{newPod("a", static)}}
+	b.runFor(t, 95*time.Second, nil, nil)
 	require.Empty(t, b.killed)
 	require.Equal(t, 10, b.measured)
 }
 
-func TestKillThatFails(t *testing.T) {
-	b, took := &bench{signal: MemoryAvailable, pods: []*v1.Pod{named("a"), named("b")}}, []time.Duration{}
-	b.during(t, 25*time.Second, func(cfg *Config) {
+func TestFailedKillIsBounded(t *testing.T) {
+	b, took := &testNode{signal: MemoryAvailable, pods: []*v1.Pod{newPod("a"), newPod("b")}}, []time.Duration{}
+	b.runFor(t, 25*time.Second, func(cfg *Config) {
 		cfg.Kill = func(ctx context.Context, v Victim) error {
 			began := time.Now()
 			<-ctx.Done()
@@ -232,20 +232,20 @@ func TestKillThatFails(t *testing.T) {
 			return ctx.Err()
 		}
 	}, nil)
-	require.Equal(t, []time.Duration{10 * time.Second, 5 * time.Second}, took, "one per pass, ten seconds at most, and the Interval between")
+	require.Equal(t, []time.Duration{10 * time.Second, 5 * time.Second}, took, "one kill per pass, at most 10 s each, with the interval between passes")
 }
 
 // A pod over its storage limit that cannot be killed does not prevent an eviction for memory. If
 // it can be killed, it is the only victim.
 func TestOverLimitAndPressure(t *testing.T) {
 	for stuck, want := range map[bool][]string{true: {"over", "bystander"}, false: {"over"}} {
-		b := &bench{signal: MemoryAvailable, left: 50, pods: []*v1.Pod{named("over", emptyDir("1Mi")), named("bystander")}}
-		b.during(t, 900*time.Millisecond, func(cfg *Config) {
+		b := &testNode{signal: MemoryAvailable, available: 50, pods: []*v1.Pod{newPod("over", emptyDir("1Mi")), newPod("bystander")}}
+		b.runFor(t, 900*time.Millisecond, func(cfg *Config) {
 			cfg.Policy.LocalStorage = true
 			cfg.Measure = func(ctx context.Context) (Usage, error) {
 				u, err := b.measure(ctx)
 				if used, ok := u.Pods["over"]; ok {
-					used.EmptyDirs = full().EmptyDirs
+					used.EmptyDirs = overEmptyDirLimit().EmptyDirs
 					u.Pods["over"] = used
 				}
 				return u, err
@@ -253,7 +253,7 @@ func TestOverLimitAndPressure(t *testing.T) {
 			cfg.Kill = func(ctx context.Context, v Victim) error {
 				if stuck && v.Pod.Name == "over" {
 					b.killed = append(b.killed, "over")
-					return errors.New("its process is stuck")
+					return errors.New("process is stuck")
 				}
 				return b.kill(ctx, v)
 			}
@@ -263,14 +263,14 @@ func TestOverLimitAndPressure(t *testing.T) {
 }
 
 // If the agent stops while a pod over its limit is killed, no other pod is killed.
-func TestEndDuringAKill(t *testing.T) {
-	for _, pods := range [][]*v1.Pod{{named("a", emptyDir("1Mi"))}, {named("a", emptyDir("1Mi")), named("b", emptyDir("1Mi"))}} {
-		b := &bench{signal: MemoryAvailable, left: 50, pods: pods}
-		b.during(t, 100*time.Millisecond, func(cfg *Config) {
+func TestStopDuringKill(t *testing.T) {
+	for _, pods := range [][]*v1.Pod{{newPod("a", emptyDir("1Mi"))}, {newPod("a", emptyDir("1Mi")), newPod("b", emptyDir("1Mi"))}} {
+		b := &testNode{signal: MemoryAvailable, available: 50, pods: pods}
+		b.runFor(t, 100*time.Millisecond, func(cfg *Config) {
 			cfg.Policy.LocalStorage = true
 			cfg.Measure = func(ctx context.Context) (Usage, error) {
 				u, err := b.measure(ctx)
-				u.Pods = map[types.UID]PodUsage{"a": full(), "b": full()}
+				u.Pods = map[types.UID]PodUsage{"a": overEmptyDirLimit(), "b": overEmptyDirLimit()}
 				return u, err
 			}
 			cfg.Kill = func(ctx context.Context, _ Victim) error { <-ctx.Done(); return ctx.Err() }
@@ -280,45 +280,45 @@ func TestEndDuringAKill(t *testing.T) {
 }
 
 // If the agent stops while images are removed, no pod is killed.
-func TestEndDuringAReclaim(t *testing.T) {
-	b := &bench{signal: ImageFSAvailable, left: 1, pods: []*v1.Pod{named("a")}}
-	b.during(t, time.Second, func(cfg *Config) {
+func TestStopDuringReclaim(t *testing.T) {
+	b := &testNode{signal: ImageFSAvailable, available: 1, pods: []*v1.Pod{newPod("a")}}
+	b.runFor(t, time.Second, func(cfg *Config) {
 		cfg.RemoveUnusedImages = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 		cfg.Watch = func(ctx context.Context, _ func()) error { <-ctx.Done(); return ctx.Err() }
 	}, nil)
 	require.Empty(t, b.killed)
 }
 
-func TestMeasureThatFails(t *testing.T) {
-	b := &bench{signal: MemoryAvailable, pods: []*v1.Pod{named("a")}, fails: errors.New("no runtime")}
-	b.during(t, time.Minute, nil, func(m *Manager) {
+func TestFailedMeasurementIsRetried(t *testing.T) {
+	b := &testNode{signal: MemoryAvailable, pods: []*v1.Pod{newPod("a")}, err: errors.New("no runtime")}
+	b.runFor(t, time.Minute, nil, func(m *Manager) {
 		require.Equal(t, Pressure{}, m.Pressure())
 		require.Empty(t, b.killed)
 		b.set(0, nil)
-		pass(11 * time.Second)
+		advance(11 * time.Second)
 		require.Equal(t, []string{"a"}, b.killed)
 	})
 }
 
 func TestWatchWakes(t *testing.T) {
-	b := &bench{signal: MemoryAvailable, left: 500, pods: []*v1.Pod{named("a")}}
-	b.during(t, 9*time.Second, func(cfg *Config) {
+	b := &testNode{signal: MemoryAvailable, available: 500, pods: []*v1.Pod{newPod("a")}}
+	b.runFor(t, 9*time.Second, func(cfg *Config) {
 		cfg.Watch = func(ctx context.Context, wake func()) error {
 			time.Sleep(3 * time.Second)
 			b.set(1, nil)
 			wake()
-			return errors.New("the kernel tells nothing more")
+			return errors.New("watch failed")
 		}
 	}, func(*Manager) {
-		pass(4 * time.Second)
+		advance(4 * time.Second)
 		require.Equal(t, []string{"a"}, b.killed)
 	})
 }
 
 // Wakes during a pass cause one further pass.
-func TestWokenDuringAPass(t *testing.T) {
-	b := &bench{signal: MemoryAvailable, left: 500}
-	b.during(t, 5*time.Second, func(cfg *Config) {
+func TestWakeDuringPass(t *testing.T) {
+	b := &testNode{signal: MemoryAvailable, available: 500}
+	b.runFor(t, 5*time.Second, func(cfg *Config) {
 		cfg.Measure = func(ctx context.Context) (Usage, error) { time.Sleep(time.Second); return b.measure(ctx) }
 		cfg.Watch = func(_ context.Context, wake func()) error { wake(); wake(); return nil }
 	}, nil)
@@ -327,18 +327,18 @@ func TestWokenDuringAPass(t *testing.T) {
 
 // Limits of local storage are watched without thresholds. Without both, Run only waits for its
 // context.
-func TestWhatIsWatched(t *testing.T) {
+func TestPassesNeedThresholdsOrLimits(t *testing.T) {
 	for _, storage := range []bool{false, true} {
-		b := &bench{}
-		b.during(t, time.Minute, func(cfg *Config) { cfg.Policy = Policy{LocalStorage: storage} }, nil)
+		b := &testNode{}
+		b.runFor(t, time.Minute, func(cfg *Config) { cfg.Policy = Policy{LocalStorage: storage} }, nil)
 		require.Equal(t, storage, b.measured > 0)
 	}
 }
 
 // The optional fields can be left out.
-func TestLeastConfig(t *testing.T) {
-	b := &bench{signal: MemoryAvailable, left: 1, pods: []*v1.Pod{named("a")}}
-	b.during(t, 500*time.Millisecond, func(cfg *Config) {
+func TestMinimalConfig(t *testing.T) {
+	b := &testNode{signal: MemoryAvailable, available: 1, pods: []*v1.Pod{newPod("a")}}
+	b.runFor(t, 500*time.Millisecond, func(cfg *Config) {
 		*cfg = Config{Policy: cfg.Policy, Measure: cfg.Measure, Pods: cfg.Pods, Kill: cfg.Kill}
 	}, func(m *Manager) {
 		require.Equal(t, []string{"a"}, b.killed)
@@ -346,7 +346,7 @@ func TestLeastConfig(t *testing.T) {
 	})
 }
 
-func TestNewNamesTheField(t *testing.T) {
+func TestNewErrors(t *testing.T) {
 	_, err := New(Config{})
 	for _, field := range []string{"Measure", "Pods", "Kill"} {
 		require.ErrorContains(t, err, "eviction: Config."+field+" is required")
@@ -354,7 +354,7 @@ func TestNewNamesTheField(t *testing.T) {
 	for field, edit := range map[string]func(*Config){
 		"Policy.Transition": func(c *Config) { c.Policy.Transition = -1 }, "Policy.MaxPodGrace": func(c *Config) { c.Policy.MaxPodGrace = -1 },
 	} {
-		cfg := (&bench{}).config()
+		cfg := (&testNode{}).config()
 		edit(&cfg)
 		_, err := New(cfg)
 		require.ErrorContains(t, err, "eviction: Config."+field+" is negative")

@@ -82,12 +82,12 @@ func (s Settings) Parse() ([]Threshold, error) {
 		p.threshold("evictionSoft", signal, s.Soft[signal], p.grace(signal, s.SoftGrace))
 	}
 	for _, signal := range slices.Sorted(maps.Keys(s.SoftGrace)) {
-		if _, ok := s.Soft[signal]; !ok && p.known("evictionSoftGracePeriod", signal) {
+		if _, ok := s.Soft[signal]; !ok && p.checkSignal("evictionSoftGracePeriod", signal) {
 			p.grace(signal, s.SoftGrace)
 		}
 	}
 	for _, signal := range slices.Sorted(maps.Keys(s.MinimumReclaim)) {
-		if p.known("evictionMinimumReclaim", signal) {
+		if p.checkSignal("evictionMinimumReclaim", signal) {
 			p.value("evictionMinimumReclaim", signal, s.MinimumReclaim[signal])
 		}
 	}
@@ -111,7 +111,7 @@ func (p *parser) fail(field, signal, format string, args ...any) {
 	p.errs = append(p.errs, fmt.Errorf("eviction: %s[%s]: %s", field, signal, fmt.Sprintf(format, args...)))
 }
 
-func (p *parser) known(field, signal string) bool {
+func (p *parser) checkSignal(field, signal string) bool {
 	if Signal(signal).order() < 0 {
 		p.fail(field, signal, "unknown signal")
 		return false
@@ -120,7 +120,7 @@ func (p *parser) known(field, signal string) bool {
 }
 
 func (p *parser) threshold(field, signal, text string, grace time.Duration) {
-	if !p.known(field, signal) {
+	if !p.checkSignal(field, signal) {
 		return
 	}
 	value, ok := p.value(field, signal, text)

@@ -34,14 +34,14 @@ func TestParse(t *testing.T) {
 
 	require.Equal(t, map[Signal]Value{MemoryAvailable: {Amount: 200 * mi}, AllocatableMemoryAvailable: {Amount: 200 * mi}}, signals(Settings{Hard: own, EnforcePods: true}))
 	both := map[string]string{"memory.available": "200Mi", "allocatableMemory.available": "1Mi", "pid.available": "5"}
-	require.Equal(t, map[Signal]Value{MemoryAvailable: {Amount: 200 * mi}, AllocatableMemoryAvailable: {Amount: mi}, PIDAvailable: {Amount: 5}}, signals(Settings{Hard: both, EnforcePods: true}), "one of its own counts")
-	softly := Settings{Hard: map[string]string{"pid.available": "5"}, Soft: own, SoftGrace: map[string]string{"memory.available": "1ns"}, EnforcePods: true}
-	require.Equal(t, map[Signal]Value{MemoryAvailable: {Amount: 200 * mi}, PIDAvailable: {Amount: 5}}, signals(softly), "a soft one says nothing of it")
-	softly.Soft, softly.SoftGrace = map[string]string{"allocatableMemory.available": "1Mi"}, map[string]string{"allocatableMemory.available": "1s"}
-	softly.Hard = own
-	list, err := softly.Parse()
+	require.Equal(t, map[Signal]Value{MemoryAvailable: {Amount: 200 * mi}, AllocatableMemoryAvailable: {Amount: mi}, PIDAvailable: {Amount: 5}}, signals(Settings{Hard: both, EnforcePods: true}), "an explicit threshold precedes the copied one")
+	soft := Settings{Hard: map[string]string{"pid.available": "5"}, Soft: own, SoftGrace: map[string]string{"memory.available": "1ns"}, EnforcePods: true}
+	require.Equal(t, map[Signal]Value{MemoryAvailable: {Amount: 200 * mi}, PIDAvailable: {Amount: 5}}, signals(soft), "a soft threshold is not copied")
+	soft.Soft, soft.SoftGrace = map[string]string{"allocatableMemory.available": "1Mi"}, map[string]string{"allocatableMemory.available": "1s"}
+	soft.Hard = own
+	list, err := soft.Parse()
 	require.NoError(t, err)
-	require.Len(t, list, 3, "nor does a soft one of its own stand in for it")
+	require.Len(t, list, 3, "an explicit soft threshold does not replace the copied hard one")
 
 	list, err = Settings{
 		Hard: map[string]string{"pid.available": "1k", "memory.available": "1Mi"},
@@ -56,7 +56,7 @@ func TestParse(t *testing.T) {
 	}, list)
 }
 
-func TestParseNamesWhatIsWrong(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	one := func(signal, text string) map[string]string { return map[string]string{signal: text} }
 	for want, s := range map[string]Settings{
 		`evictionHard[cpu]: unknown signal`:                                                                  {Hard: one("cpu", "x")},
@@ -116,15 +116,15 @@ func TestValueOf(t *testing.T) {
 func TestNear(t *testing.T) {
 	p := Policy{Thresholds: []Threshold{{Signal: MemoryAvailable, Value: Value{Amount: 100}, MinReclaim: Value{Amount: 50}}}}
 	for available, want := range map[uint64]bool{99: true, 100: true, 149: true, 150: false} {
-		require.Equal(t, want, p.Near(left(MemoryAvailable, available, 1000, noon)), available)
-		require.Equal(t, want, p.Near(left(MemoryAvailable, available, 1000, time.Time{})), available)
-		if d := p.Decide(State{}, left(MemoryAvailable, available, 1000, noon), nil, noon); d.Met != nil {
+		require.Equal(t, want, p.Near(usageOf(MemoryAvailable, available, 1000, noon)), available)
+		require.Equal(t, want, p.Near(usageOf(MemoryAvailable, available, 1000, time.Time{})), available)
+		if d := p.Decide(State{}, usageOf(MemoryAvailable, available, 1000, noon), nil, noon); d.Met != nil {
 			require.True(t, want)
 		}
 	}
-	require.False(t, p.Near(left(PIDAvailable, 0, 1000, noon)))
+	require.False(t, p.Near(usageOf(PIDAvailable, 0, 1000, noon)))
 	require.False(t, p.Near(Usage{}))
-	require.False(t, Policy{}.Near(left(MemoryAvailable, 0, 1, noon)))
+	require.False(t, Policy{}.Near(usageOf(MemoryAvailable, 0, 1, noon)))
 }
 
 func TestLimitsOf(t *testing.T) {
@@ -132,22 +132,22 @@ func TestLimitsOf(t *testing.T) {
 		pod                *v1.Pod
 		emptyDirs, storage bool
 	}{
-		"none":      {named("a"), false, false},
-		"emptyDir":  {named("a", emptyDir("1Mi")), true, false},
-		"unlimited": {named("a", emptyDir("0")), false, false},
-		"other volumes": {named("a", func(p *v1.Pod) {
+		"none":      {newPod("a"), false, false},
+		"emptyDir":  {newPod("a", emptyDir("1Mi")), true, false},
+		"unlimited": {newPod("a", emptyDir("0")), false, false},
+		"other volumes": {newPod("a", func(p *v1.Pod) {
 			p.Spec.Volumes = []v1.Volume{{Name: "plain", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}, {Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{}}}}
 		}), false, false},
-		"container":      {named("a", limits("1Mi")), false, true},
-		"both":           {named("a", emptyDir("1Mi"), limits("1Mi")), true, true},
-		"init container": {named("a", func(p *v1.Pod) { p.Spec.InitContainers = named("b", limits("1Mi")).Spec.Containers }), false, true},
-		"pod": {named("a", func(p *v1.Pod) {
+		"container":      {newPod("a", limits("1Mi")), false, true},
+		"both":           {newPod("a", emptyDir("1Mi"), limits("1Mi")), true, true},
+		"init container": {newPod("a", func(p *v1.Pod) { p.Spec.InitContainers = newPod("b", limits("1Mi")).Spec.Containers }), false, true},
+		"pod": {newPod("a", func(p *v1.Pod) {
 			p.Spec.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse("1Mi")}}
 		}), false, true},
-		"another limit of the pod": {named("a", func(p *v1.Pod) {
+		"another limit of the pod": {newPod("a", func(p *v1.Pod) {
 			p.Spec.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceMemory: resource.MustParse("1Mi")}}
 		}), false, false},
-		"other limits": {named("a", func(p *v1.Pod) {
+		"other limits": {newPod("a", func(p *v1.Pod) {
 			p.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse("1Mi")}
 		}), false, false},
 	} {

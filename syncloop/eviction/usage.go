@@ -75,27 +75,27 @@ func partsOf(s Signal, disks Disks) parts {
 	}
 }
 
-// disk returns the sum of the selected storage; known is false if all parts are unavailable.
-func (u PodUsage) disk(p parts, of func(Disk) *uint64) (sum uint64, known bool) {
+// disk returns the sum of the selected storage; measured is false if all parts are unavailable.
+func (u PodUsage) disk(p parts, of func(Disk) *uint64) (sum uint64, measured bool) {
 	for _, c := range u.Containers {
 		if n, ok := c.disk(p, of); ok {
-			sum, known = saturated(sum, n), true
+			sum, measured = saturated(sum, n), true
 		}
 	}
 	if n := of(u.Volumes); p.volumes && n != nil {
-		sum, known = saturated(sum, *n), true
+		sum, measured = saturated(sum, *n), true
 	}
-	return sum, known
+	return sum, measured
 }
 
-func (u ContainerUsage) disk(p parts, of func(Disk) *uint64) (sum uint64, known bool) {
+func (u ContainerUsage) disk(p parts, of func(Disk) *uint64) (sum uint64, measured bool) {
 	if n := of(u.Root); p.root && n != nil {
-		sum, known = *n, true
+		sum, measured = *n, true
 	}
 	if n := of(u.Logs); p.logs && n != nil {
-		sum, known = saturated(sum, *n), true
+		sum, measured = saturated(sum, *n), true
 	}
-	return sum, known
+	return sum, measured
 }
 
 func saturated(a, b uint64) uint64 {

@@ -72,43 +72,43 @@ func (p Policy) victim(pod *v1.Pod, met Met, u Usage, now time.Time) Victim {
 	var text strings.Builder
 	fmt.Fprintf(&text, "The node was low on resource: %s. Threshold quantity: %s, available: %s. ", name, quantity(name, least), quantity(name, met.Reading.Available))
 	v.Annotations = map[string]string{StarvedResource: string(name)}
-	blame(&text, v.Annotations, pod, name, u.Pods[pod.UID])
+	addOffenders(&text, v.Annotations, pod, name, u.Pods[pod.UID])
 	v.Message = text.String()
 	return v
 }
 
-// blame adds the containers that exceed their requests, and the pod if it exceeds its pod-level
+// addOffenders adds the containers that exceed their requests, and the pod if it exceeds its pod-level
 // request.
-func blame(text *strings.Builder, notes map[string]string, pod *v1.Pod, name v1.ResourceName, u PodUsage) {
+func addOffenders(text *strings.Builder, annotations map[string]string, pod *v1.Pod, name v1.ResourceName, u PodUsage) {
 	var names, usages []string
-	say := func(what, who string, used uint64, request resource.Quantity) bool {
+	addIfExceeded := func(kind, object string, used uint64, request resource.Quantity) bool {
 		if used == 0 || request.CmpInt64(signed(used)) >= 0 {
 			return false
 		}
-		fmt.Fprintf(text, "%s %s was using %s, request is %s, has larger consumption of %s. ", what, who, quantity(name, used), request.String(), name)
+		fmt.Fprintf(text, "%s %s was using %s, request is %s, has larger consumption of %s. ", kind, object, quantity(name, used), request.String(), name)
 		return true
 	}
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-		if used := containerUse(name, u.Containers[c.Name]); say("Container", c.Name, used, c.Resources.Requests[name]) {
+		if used := containerUse(name, u.Containers[c.Name]); addIfExceeded("Container", c.Name, used, c.Resources.Requests[name]) {
 			names, usages = append(names, c.Name), append(usages, quantity(name, used))
 		}
 	}
 	if len(names) > 0 {
-		notes[OffendingContainers], notes[OffendingContainersUsage] = strings.Join(names, ","), strings.Join(usages, ",")
+		annotations[OffendingContainers], annotations[OffendingContainersUsage] = strings.Join(names, ","), strings.Join(usages, ",")
 	}
 	if pod.Spec.Resources == nil || name != v1.ResourceMemory || u.Memory == nil {
 		return
 	}
-	if request, ok := pod.Spec.Resources.Requests[name]; ok && say("Pod", pod.Name, *u.Memory, request) {
-		notes[OffendingPod], notes[OffendingPodUsage] = pod.Name, quantity(name, *u.Memory)
+	if request, ok := pod.Spec.Resources.Requests[name]; ok && addIfExceeded("Pod", pod.Name, *u.Memory, request) {
+		annotations[OffendingPod], annotations[OffendingPodUsage] = pod.Name, quantity(name, *u.Memory)
 	}
 }
 
 // containerUse returns a container's usage of a resource. Unavailable figures count as 0.
 func containerUse(name v1.ResourceName, u ContainerUsage) uint64 {
-	memory, _ := known(u.Memory)
-	root, _ := known(u.Root.Bytes)
-	logs, _ := known(u.Logs.Bytes)
+	memory, _ := available(u.Memory)
+	root, _ := available(u.Root.Bytes)
+	logs, _ := available(u.Logs.Bytes)
 	switch name {
 	case v1.ResourceMemory:
 		return memory
