@@ -16,13 +16,13 @@ const leastGrace = time.Second
 
 // endPods performs one shutdown. It ends early when ctx is done.
 func (m *Manager) endPods(ctx context.Context) {
-	times := m.begun()
-	m.keep(times)
+	times := m.startTimes()
+	m.recordTimes(times)
 	defer func() {
 		// When the agent stops, the shutdown continues with the next agent.
 		if cause := context.Cause(ctx); cause == nil || errors.Is(cause, errCancelled) {
 			times.End = time.Now()
-			m.keep(times)
+			m.recordTimes(times)
 		}
 	}()
 	var pods []*v1.Pod
@@ -41,9 +41,9 @@ func (m *Manager) endPods(ctx context.Context) {
 	}
 }
 
-// begun returns the start of the shutdown. If the previous agent was interrupted during this
+// startTimes returns the start of the shutdown. If the previous agent was interrupted during this
 // shutdown, that is the time in its file.
-func (m *Manager) begun() Times {
+func (m *Manager) startTimes() Times {
 	if m.cfg.TimesFile != "" {
 		before, err := ReadTimes(m.cfg.TimesFile)
 		if err != nil {
@@ -58,7 +58,7 @@ func (m *Manager) begun() Times {
 	return Times{Start: time.Now()}
 }
 
-func (m *Manager) keep(t Times) {
+func (m *Manager) recordTimes(t Times) {
 	if m.cfg.TimesFile != "" {
 		m.guard("TimesFile", func() error { return t.Write(m.cfg.TimesFile) })
 	}

@@ -39,9 +39,9 @@ type Manager struct {
 	goingDown atomic.Bool
 	calls     run.Group
 
-	// current and told are used by Run's goroutine only.
-	current *ending
-	told    string // the last logged error of the connection
+	// current and loggedErr are used by Run's goroutine only.
+	current   *ending
+	loggedErr string // the last logged error of the connection
 
 	// lock belongs to the goroutine of the current ending, or to Run's without one.
 	lock io.Closer
@@ -98,12 +98,12 @@ func (m *Manager) Run(ctx context.Context) error {
 		return ErrAlreadyRun
 	}
 	for {
-		err := m.listen(ctx)
+		err := m.receive(ctx)
 		if ctx.Err() != nil {
 			break
 		}
-		if text := err.Error(); text != m.told {
-			m.told = text
+		if text := err.Error(); text != m.loggedErr {
+			m.loggedErr = text
 			m.cfg.Logger.Warn("cannot receive announcements of node shutdowns; retrying", "err", err)
 		}
 		pause := retryPeriod
@@ -122,7 +122,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	return run.EndOf(ctx)
 }
 
-func (m *Manager) listen(ctx context.Context) error {
+func (m *Manager) receive(ctx context.Context) error {
 	s, err := m.cfg.Login.Connect(ctx, Total(m.cfg.Periods))
 	if err != nil {
 		return err
@@ -134,10 +134,10 @@ func (m *Manager) listen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := m.turn(ctx, s, down); err != nil {
+	if err := m.handleAnnouncement(ctx, s, down); err != nil {
 		return err
 	}
-	m.told = ""
+	m.loggedErr = ""
 	for {
 		select {
 		case <-ctx.Done():
@@ -146,15 +146,15 @@ func (m *Manager) listen(ctx context.Context) error {
 			if !ok {
 				return ErrDisconnected
 			}
-			if err := m.turn(ctx, s, down); err != nil {
+			if err := m.handleAnnouncement(ctx, s, down); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// turn handles an announcement of the Login.
-func (m *Manager) turn(ctx context.Context, s Session, down bool) error {
+// handleAnnouncement handles an announcement of the Login.
+func (m *Manager) handleAnnouncement(ctx context.Context, s Session, down bool) error {
 	if down {
 		m.begin(ctx)
 		return nil

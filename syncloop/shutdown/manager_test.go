@@ -23,14 +23,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // login is a Login that a test controls.
 type login struct {
-	mu      sync.Mutex
-	down    bool
-	absent  error
-	hangs   bool // Connect hangs
-	short   bool // the delay is too short
-	locks   int
-	signals chan bool
-	world   *world
+	mu         sync.Mutex
+	down       bool
+	connectErr error
+	hangs      bool // Connect hangs
+	short      bool // the delay is too short
+	locks      int
+	signals    chan bool
+	node       *testNode
 }
 
 func (l *login) Connect(ctx context.Context, delay time.Duration) (shutdown.Session, error) {
@@ -42,10 +42,10 @@ func (l *login) Connect(ctx context.Context, delay time.Duration) (shutdown.Sess
 		l.mu.Lock()
 		return nil, ctx.Err()
 	}
-	if l.absent != nil {
-		return nil, l.absent
+	if l.connectErr != nil {
+		return nil, l.connectErr
 	}
-	l.world.say("connect %v", delay)
+	l.node.record("connect %v", delay)
 	if l.short {
 		return nil, fmt.Errorf("login: %w", shutdown.ErrDelayTooShort)
 	}
@@ -57,23 +57,23 @@ func (l *login) signal(down bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.down = down
-	if l.absent == nil {
+	if l.connectErr == nil {
 		l.signals <- down
 	}
 }
 
-// vanish closes the connection; later ones fail with err until it is nil.
-func (l *login) vanish(err error) {
+// disconnect closes the connection; later ones fail with err until it is nil.
+func (l *login) disconnect(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.absent = err
+	l.connectErr = err
 	if l.signals != nil {
 		close(l.signals)
 		l.signals = nil
 	}
 }
 
-func (l *login) held() int {
+func (l *login) heldLocks() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.locks
@@ -108,59 +108,59 @@ type closer func()
 
 func (c closer) Close() error { c(); return nil }
 
-// world is the node: pods with the durations of their ends, -1 for pods that never end.
-type world struct {
-	mu    sync.Mutex
-	begun time.Time
-	said  []string
-	pods  []*v1.Pod
-	takes map[string]time.Duration
+// testNode is the node: pods with the durations of their ends, -1 for pods that never end.
+type testNode struct {
+	mu        sync.Mutex
+	start     time.Time
+	events    []string
+	pods      []*v1.Pod
+	stopTimes map[string]time.Duration
 }
 
 // twoPods returns a world with a critical pod and one, low, whose end takes a while.
-func twoPods(low time.Duration) *world {
-	return &world{
-		pods:  []*v1.Pod{pod("critical", 2_000_000_000, 60), pod("low", 0, 60)},
-		takes: map[string]time.Duration{"low": low},
+func twoPods(low time.Duration) *testNode {
+	return &testNode{
+		pods:      []*v1.Pod{pod("critical", 2_000_000_000, 60), pod("low", 0, 60)},
+		stopTimes: map[string]time.Duration{"low": low},
 	}
 }
 
-// say records an event with the seconds since the start.
-func (w *world) say(format string, args ...any) {
+// record records an event with the seconds since the start.
+func (w *testNode) record(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.said = append(w.said, fmt.Sprintf("%v ", time.Since(w.begun).Round(time.Millisecond))+fmt.Sprintf(format, args...))
+	w.events = append(w.events, fmt.Sprintf("%v ", time.Since(w.start).Round(time.Millisecond))+fmt.Sprintf(format, args...))
 }
 
-func (w *world) take() []string {
+func (w *testNode) take() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	said := w.said
-	w.said = nil
+	said := w.events
+	w.events = nil
 	return said
 }
 
-func (w *world) kill(ctx context.Context, p *v1.Pod, seconds int64) error {
-	w.say("kill %s %d", p.Name, seconds)
-	takes := w.takes[p.Name]
+func (w *testNode) kill(ctx context.Context, p *v1.Pod, seconds int64) error {
+	w.record("kill %s %d", p.Name, seconds)
+	takes := w.stopTimes[p.Name]
 	if takes < 0 {
 		<-ctx.Done()
 		return ctx.Err()
 	}
 	time.Sleep(takes)
-	w.say("ended %s", p.Name)
+	w.record("ended %s", p.Name)
 	return nil
 }
 
 // start runs a Manager until the end of the test or a call of the returned function.
-func start(t *testing.T, w *world, l *login, change func(*shutdown.Config)) (*shutdown.Manager, func() error) {
-	w.begun, l.world = time.Now(), w
+func start(t *testing.T, w *testNode, l *login, change func(*shutdown.Config)) (*shutdown.Manager, func() error) {
+	w.start, l.node = time.Now(), w
 	cfg := shutdown.Config{
 		Periods:  shutdown.Periods(15*time.Second, 5*time.Second),
 		Login:    l,
 		Pods:     func() []*v1.Pod { return w.pods },
 		Kill:     w.kill,
-		OnChange: func(down bool) { w.say("going down %v", down) },
+		OnChange: func(down bool) { w.record("going down %v", down) },
 	}
 	if change != nil {
 		change(&cfg)
@@ -177,37 +177,37 @@ func start(t *testing.T, w *world, l *login, change func(*shutdown.Config)) (*sh
 }
 
 // N35
-func TestGroupsEndInTurn(t *testing.T) {
+func TestGroupsStopInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{
-			pods:  []*v1.Pod{pod("critical", 2_000_000_000, 60), pod("deaf", 0, 60), pod("quick", 0, 3)},
-			takes: map[string]time.Duration{"deaf": -1, "quick": 2 * time.Second, "critical": time.Second},
+		w := &testNode{
+			pods:      []*v1.Pod{pod("critical", 2_000_000_000, 60), pod("blocked", 0, 60), pod("quick", 0, 3)},
+			stopTimes: map[string]time.Duration{"blocked": -1, "quick": 2 * time.Second, "critical": time.Second},
 		}
 		l := &login{}
 		m, _ := start(t, w, l, func(c *shutdown.Config) {
 			c.Unmounted = func(_ context.Context, pods []*v1.Pod) error {
 				time.Sleep(time.Second)
-				w.say("unmounted %d", len(pods))
+				w.record("unmounted %d", len(pods))
 				return nil
 			}
-			c.Flush = func(context.Context) error { w.say("flush, locks %d", l.held()); return nil }
+			c.Flush = func(context.Context) error { w.record("flush, locks %d", l.heldLocks()); return nil }
 		})
 		require.NoError(t, m.Admit(pod("before", 0, 0), nil))
-		require.Equal(t, 1, l.held())
+		require.Equal(t, 1, l.heldLocks())
 		l.signal(true)
 		synctest.Wait()
 		var why *syncloop.Rejection
 		require.ErrorAs(t, m.Admit(pod("late", 0, 0), nil), &why)
 		require.Equal(t, syncloop.Rejection{Reason: "NodeShutdown", Message: "Pod was rejected as the node is shutting down."}, *why)
 		time.Sleep(time.Minute)
-		said := w.take()
-		require.Equal(t, []string{"0s connect 15s", "0s going down true"}, said[:2])
-		require.ElementsMatch(t, []string{"0s kill deaf 10", "0s kill quick 3"}, said[2:4])
+		events := w.take()
+		require.Equal(t, []string{"0s connect 15s", "0s going down true"}, events[:2])
+		require.ElementsMatch(t, []string{"0s kill blocked 10", "0s kill quick 3"}, events[2:4])
 		require.Equal(t, []string{
 			"2s ended quick", "11s unmounted 2", "11s kill critical 5", "12s ended critical", "13s unmounted 1", "13s flush, locks 1",
-		}, said[4:])
-		require.Zero(t, l.held(), "the machine may go on")
-		require.True(t, m.GoingDown(), "until it is off")
+		}, events[4:])
+		require.Zero(t, l.heldLocks(), "the shutdown is no longer delayed")
+		require.True(t, m.GoingDown(), "the node stays in shutdown")
 	})
 }
 
@@ -224,7 +224,7 @@ func TestCancelledShutdown(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Equal(t, []string{"0s connect 15s", "0s going down true", "0s kill low 10", "2s going down false", "4s ended low"}, w.take())
 		require.NoError(t, m.Admit(pod("after", 0, 0), nil))
-		require.Equal(t, 1, l.held())
+		require.Equal(t, 1, l.heldLocks())
 		times, err := shutdown.ReadTimes(path)
 		require.NoError(t, err)
 		require.Equal(t, 2*time.Second, times.End.Sub(times.Start))
@@ -232,17 +232,17 @@ func TestCancelledShutdown(t *testing.T) {
 		l.signal(true)
 		time.Sleep(time.Minute)
 		require.Contains(t, w.take(), "1m6s kill critical 5")
-		require.Zero(t, l.held())
+		require.Zero(t, l.heldLocks())
 	})
 }
 
-func TestConnectionLostInTheMiddle(t *testing.T) {
+func TestConnectionLostDuringShutdown(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		downAfter  bool
 		wantEnding string
 		locks      int
-	}{{"the shutdown goes on", true, "4s kill critical 5", 0}, {"it was cancelled meanwhile", false, "3s going down false", 1}} {
+	}{{"the shutdown continues", true, "4s kill critical 5", 0}, {"the shutdown was cancelled meanwhile", false, "3s going down false", 1}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := twoPods(4 * time.Second)
@@ -250,51 +250,51 @@ func TestConnectionLostInTheMiddle(t *testing.T) {
 				m, _ := start(t, w, l, nil)
 				l.signal(true)
 				time.Sleep(time.Second)
-				l.vanish(errors.New("no bus"))
+				l.disconnect(errors.New("no bus"))
 				time.Sleep(1500 * time.Millisecond)
-				require.Equal(t, 1, l.held(), "the lock outlives the connection")
+				require.Equal(t, 1, l.heldLocks(), "the lock outlives the connection")
 				l.signal(c.downAfter)
-				l.vanish(nil)
+				l.disconnect(nil)
 				time.Sleep(time.Minute)
 				require.Contains(t, w.take(), c.wantEnding)
 				require.Equal(t, c.downAfter, m.GoingDown())
-				require.Equal(t, c.locks, l.held())
+				require.Equal(t, c.locks, l.heldLocks())
 			})
 		})
 	}
 }
 
-func TestLockIsLetGoWithoutAConnection(t *testing.T) {
+func TestLockIsReleasedWithoutConnection(t *testing.T) {
 	for name, hangs := range map[string]bool{"Connect fails": false, "Connect hangs": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, l := &world{pods: []*v1.Pod{pod("low", 0, 60)}, takes: map[string]time.Duration{"low": 4 * time.Second}}, &login{}
+				w, l := &testNode{pods: []*v1.Pod{pod("low", 0, 60)}, stopTimes: map[string]time.Duration{"low": 4 * time.Second}}, &login{}
 				start(t, w, l, nil)
 				l.signal(true)
 				time.Sleep(time.Second)
 				l.mu.Lock()
 				l.hangs = hangs
 				l.mu.Unlock()
-				l.vanish(errors.New("no bus"))
+				l.disconnect(errors.New("no bus"))
 				time.Sleep(2500 * time.Millisecond)
-				require.Equal(t, 1, l.held())
+				require.Equal(t, 1, l.heldLocks())
 				time.Sleep(time.Second)
-				require.Zero(t, l.held(), "the pods have ended")
+				require.Zero(t, l.heldLocks(), "the lock is released after the pods have stopped")
 			})
 		})
 	}
 }
 
-func TestLoginThatWaitsForTooShort(t *testing.T) {
+func TestTooShortDelayIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, l := &world{}, &login{short: true}
+		w, l := &testNode{}, &login{short: true}
 		start(t, w, l, nil)
 		time.Sleep(150 * time.Second)
 		require.Equal(t, []string{"0s connect 15s", "1m0s connect 15s", "2m0s connect 15s"}, w.take())
 	})
 }
 
-func TestRestartInTheMiddle(t *testing.T) {
+func TestRestartDuringShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := twoPods(-1)
 		l := &login{}
@@ -304,7 +304,7 @@ func TestRestartInTheMiddle(t *testing.T) {
 		l.signal(true)
 		time.Sleep(3 * time.Second)
 		require.ErrorIs(t, stop(), context.Canceled)
-		require.NotContains(t, w.take(), "3s kill critical 5", "the end of the agent ends no pods")
+		require.NotContains(t, w.take(), "3s kill critical 5", "a stop of the agent stops no pods")
 
 		var times []shutdown.Times
 		m, stop := start(t, w, l, func(c *shutdown.Config) {
@@ -320,25 +320,25 @@ func TestRestartInTheMiddle(t *testing.T) {
 	})
 }
 
-func TestLoginThatIsNotThere(t *testing.T) {
+func TestMissingLoginIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, l := &world{}, &login{absent: errors.New("no bus")}
+		w, l := &testNode{}, &login{connectErr: errors.New("no bus")}
 		m, stop := start(t, w, l, nil)
 		time.Sleep(time.Hour)
 		require.NoError(t, m.Admit(pod("p", 0, 0), nil))
-		l.vanish(nil)
+		l.disconnect(nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		require.Equal(t, 1, l.held())
+		require.Equal(t, 1, l.heldLocks())
 		require.ErrorIs(t, stop(), context.Canceled)
-		require.Zero(t, l.held(), "an agent that ends delays nothing")
+		require.Zero(t, l.heldLocks(), "a stopped agent holds no lock")
 		require.ErrorIs(t, m.Run(t.Context()), shutdown.ErrAlreadyRun)
 	})
 }
 
-func TestKillThatPanicsOrHangs(t *testing.T) {
+func TestKillPanicsOrHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, l := &world{pods: []*v1.Pod{pod("bad", 0, 60), pod("hangs", 0, 60), pod("critical", 2_000_000_000, 60)}}, &login{}
+		w, l := &testNode{pods: []*v1.Pod{pod("bad", 0, 60), pod("hangs", 0, 60), pod("critical", 2_000_000_000, 60)}}, &login{}
 		release := make(chan struct{})
 		_, stop := start(t, w, l, func(c *shutdown.Config) {
 			c.Kill = func(ctx context.Context, p *v1.Pod, seconds int64) error {
@@ -359,7 +359,7 @@ func TestKillThatPanicsOrHangs(t *testing.T) {
 	})
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestNewErrors(t *testing.T) {
 	good := shutdown.Config{
 		Periods: shutdown.Periods(time.Second, 0), Login: &login{}, Pods: func() []*v1.Pod { return nil },
 		Kill: func(context.Context, *v1.Pod, int64) error { return nil },

@@ -44,9 +44,9 @@ func TestGroups(t *testing.T) {
 		got = append(got, names)
 	}
 	require.Equal(t, [][]string{{"lowest", "none"}, {"at", "between"}, {"highest", "top"}}, got)
-	require.EqualValues(t, 1000, periods[0].Priority, "the periods given are left alone")
+	require.EqualValues(t, 1000, periods[0].Priority, "the passed periods are unchanged")
 	require.Empty(t, shutdown.Groups(nil, []*v1.Pod{none}))
-	require.Empty(t, shutdown.Groups(periods, nil), "nobody waits for a group without pods")
+	require.Empty(t, shutdown.Groups(periods, nil), "groups without pods are omitted")
 }
 
 func TestSeconds(t *testing.T) {
