@@ -20,9 +20,9 @@ import (
 // of a bubble.
 const tooMany = 20_000
 
-// patience is the time limit for expected events and for Run to return after its stop. It equals
+// responseTimeout is the time limit for expected events and for Run to return after its stop. It equals
 // the default ShutdownTimeout of a Loop.
-const patience = 10 * time.Second
+const responseTimeout = 10 * time.Second
 
 // label is the pprof label of the goroutines of a run. Goroutines that they start inherit it.
 const label = "eventsourcetest"
@@ -132,7 +132,7 @@ func (r *sourceRun) since(n int) []syncloop.Event {
 // expect waits for an event at index n or later.
 func (r *sourceRun) expect(want syncloop.Event, n int) {
 	r.s.Helper()
-	if !eventually(r.s.settle+patience, func() bool { return slices.Contains(r.since(n), want) }) {
+	if !eventually(r.s.settle+responseTimeout, func() bool { return slices.Contains(r.since(n), want) }) {
 		r.s.Fatalf("missing event %+v; got %d other events: %.500v", want, len(r.since(n)), r.since(n))
 	}
 }
@@ -140,29 +140,29 @@ func (r *sourceRun) expect(want syncloop.Event, n int) {
 // join waits until Run returns without a stop.
 func (r *sourceRun) join() error {
 	r.s.Helper()
-	if !run.Wait(r.done, r.s.settle+patience) {
+	if !run.Wait(r.done, r.s.settle+responseTimeout) {
 		r.s.Fatal("Run did not return")
 	}
-	r.left()
+	r.checkGoroutines()
 	return r.err
 }
 
 func (r *sourceRun) stop() {
 	r.s.Helper()
 	r.cancel()
-	if !run.Wait(r.done, patience) {
-		r.s.Fatalf("Run did not return within %s after its context was done", patience)
+	if !run.Wait(r.done, responseTimeout) {
+		r.s.Fatalf("Run did not return within %s after its context was done", responseTimeout)
 	}
 	if r.err != nil && !errors.Is(r.err, context.Canceled) {
 		r.s.Errorf("Run returned an error other than context.Canceled after its context was done: %v", r.err)
 	}
-	r.left()
+	r.checkGoroutines()
 }
 
-// left fails the case if goroutines of the run are still running.
-func (r *sourceRun) left() {
+// checkGoroutines fails the case if goroutines of the run are still running.
+func (r *sourceRun) checkGoroutines() {
 	r.s.Helper()
-	if !eventually(patience, func() bool { return r.goroutines() == "" }) {
+	if !eventually(responseTimeout, func() bool { return r.goroutines() == "" }) {
 		r.s.Errorf("goroutines still run after Run has returned:\n%s", r.goroutines())
 	}
 }

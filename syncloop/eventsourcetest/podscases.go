@@ -18,9 +18,9 @@ var podsCases = []struct {
 	name string
 	play func(r *reader)
 }{
-	{"Pods returns false before the first set", playNothing},
+	{"Pods returns false before the first set", playBeforeFirstSet},
 	{"Pods returns the newest complete set", playNewest},
-	{"Pods has no side effect", playReading},
+	{"Pods has no side effect", playNoSideEffect},
 	{"the first of several pods with one name or UID is taken", playDuplicates},
 	{"the caller may change pods after it passed them on", playOwnPods},
 	{"Pods returns the newest set after a restart", playRestart},
@@ -32,7 +32,7 @@ type reader struct {
 	sub PodsSubject
 	run *sourceRun
 
-	heard     int // number of events of the run that were processed
+	processed int // number of events of the run that were processed
 	pods      []*v1.Pod
 	delivered bool
 	// copies are deep copies of the pods at the time of reading.
@@ -45,14 +45,14 @@ func newReader(t testing.TB, sub PodsSubject) *reader {
 }
 
 // play runs a case with the source running.
-func (r *reader) play(scene func(r *reader)) {
+func (r *reader) play(scenario func(r *reader)) {
 	r.Helper()
 	r.begin()
-	scene(r)
+	scenario(r)
 	r.end()
 }
 
-func (r *reader) begin() { r.run, r.heard = r.start(), 0 }
+func (r *reader) begin() { r.run, r.processed = r.start(), 0 }
 
 // end stops the source and checks that the returned pods have not changed.
 func (r *reader) end() {
@@ -65,11 +65,11 @@ func (r *reader) end() {
 	}
 }
 
-// look reads the newest set if the source has emitted PodsChanged.
-func (r *reader) look() {
+// read reads the newest set if the source has emitted PodsChanged.
+func (r *reader) read() {
 	r.Helper()
-	news := r.run.since(r.heard)
-	r.heard += len(news)
+	news := r.run.since(r.processed)
+	r.processed += len(news)
 	if !slices.Contains(news, syncloop.Event{Kind: syncloop.PodsChanged, Source: r.sub.Source}) {
 		return
 	}
@@ -104,7 +104,7 @@ func (r *reader) want(why string, set ...*v1.Pod) {
 func (r *reader) wantOf(why string, set ...*v1.Pod) {
 	r.Helper()
 	time.Sleep(r.settle)
-	r.look()
+	r.read()
 	if got, want := images(r.pods), images(set); !r.delivered || !slices.Equal(got, want) {
 		r.Fatalf("%s: got %q (delivered: %t), want %q", why, got, r.delivered, want)
 	}
@@ -119,7 +119,7 @@ func images(pods []*v1.Pod) []string {
 	return all
 }
 
-func playNothing(r *reader) {
+func playBeforeFirstSet(r *reader) {
 	none := func(source string) {
 		time.Sleep(r.settle)
 		if pods, delivered := r.sub.Pods.Pods(source); delivered || len(pods) > 0 {
@@ -147,7 +147,7 @@ func playNewest(r *reader) {
 	r.want("no pod")
 }
 
-func playReading(r *reader) {
+func playNoSideEffect(r *reader) {
 	r.want("the first set", pod("a", "1", "x"), pod("b", "2", "x"))
 	first := slices.Clone(r.pods)
 	clear(r.pods) // the reader owns the slice

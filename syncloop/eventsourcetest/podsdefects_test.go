@@ -14,8 +14,8 @@ import (
 	"github.com/podwright/podwright/syncloop/podsource"
 )
 
-// spoiled is a Merger with one defect.
-type spoiled struct {
+// defectiveSource is a Merger with one defect.
+type defectiveSource struct {
 	*podsource.Merger
 	feed   syncloop.EventSource
 	defect podsDefect
@@ -27,18 +27,18 @@ type spoiled struct {
 
 // podsDefect is a defect of a source of pods, with the case that finds it.
 type podsDefect struct {
-	name, found string
+	name, rule string
 	// pods changes the result of Pods.
-	pods func(s *spoiled, source string, pods []*v1.Pod, delivered bool) ([]*v1.Pod, bool)
+	pods func(s *defectiveSource, source string, pods []*v1.Pod, delivered bool) ([]*v1.Pod, bool)
 	// set changes a set before it is passed on.
-	set func(s *spoiled, pods []*v1.Pod) []*v1.Pod
+	set func(s *defectiveSource, pods []*v1.Pod) []*v1.Pod
 	// emit reports whether an event is passed on.
-	emit func(s *spoiled) bool
+	emit func(s *defectiveSource) bool
 	// ready changes the result of Ready.
 	ready func(ready bool) bool
 }
 
-func (s *spoiled) Pods(source string) ([]*v1.Pod, bool) {
+func (s *defectiveSource) Pods(source string) ([]*v1.Pod, bool) {
 	s.reads++
 	pods, delivered := s.Merger.Pods(source)
 	if s.defect.pods != nil {
@@ -48,7 +48,7 @@ func (s *spoiled) Pods(source string) ([]*v1.Pod, bool) {
 	return pods, delivered
 }
 
-func (s *spoiled) Run(ctx context.Context, emit func(syncloop.Event)) error {
+func (s *defectiveSource) Run(ctx context.Context, emit func(syncloop.Event)) error {
 	s.runs++
 	return s.feed.Run(ctx, func(e syncloop.Event) {
 		if s.defect.emit == nil || s.defect.emit(s) {
@@ -58,20 +58,22 @@ func (s *spoiled) Run(ctx context.Context, emit func(syncloop.Event)) error {
 }
 
 var podsDefects = []podsDefect{
-	{name: "unknown sources have a set", found: "Pods returns false before the first set",
-		pods: func(_ *spoiled, _ string, pods []*v1.Pod, _ bool) ([]*v1.Pod, bool) { return pods, true }},
-	{name: "ready before it was handled", found: "Pods returns the newest complete set",
+	{name: "unknown sources have a set", rule: "Pods returns false before the first set",
+		pods: func(_ *defectiveSource, _ string, pods []*v1.Pod, _ bool) ([]*v1.Pod, bool) { return pods, true }},
+	{name: "ready before it was handled", rule: "Pods returns the newest complete set",
 		ready: func(bool) bool { return true }},
-	{name: "never ready", found: "Pods returns the newest complete set",
+	{name: "never ready", rule: "Pods returns the newest complete set",
 		ready: func(bool) bool { return false }},
-	{name: "an empty set counts as no set", found: "Pods returns the newest complete set",
-		pods: func(_ *spoiled, _ string, pods []*v1.Pod, _ bool) ([]*v1.Pod, bool) { return pods, len(pods) > 0 }},
-	{name: "only new pods are returned", found: "Pods returns the newest complete set",
-		pods: func(s *spoiled, _ string, pods []*v1.Pod, delivered bool) ([]*v1.Pod, bool) {
+	{name: "an empty set counts as no set", rule: "Pods returns the newest complete set",
+		pods: func(_ *defectiveSource, _ string, pods []*v1.Pod, _ bool) ([]*v1.Pod, bool) {
+			return pods, len(pods) > 0
+		}},
+	{name: "only new pods are returned", rule: "Pods returns the newest complete set",
+		pods: func(s *defectiveSource, _ string, pods []*v1.Pod, delivered bool) ([]*v1.Pod, bool) {
 			return slices.DeleteFunc(pods, func(p *v1.Pod) bool { return slices.Contains(images(s.before), images([]*v1.Pod{p})[0]) }), delivered
 		}},
-	{name: "a second set before a read is dropped", found: "Pods returns the newest complete set",
-		set: func(s *spoiled, pods []*v1.Pod) []*v1.Pod {
+	{name: "a second set before a read is dropped", rule: "Pods returns the newest complete set",
+		set: func(s *defectiveSource, pods []*v1.Pod) []*v1.Pod {
 			// The second set since the last read is dropped.
 			if s.given != nil && s.reads == 0 {
 				return s.given
@@ -79,36 +81,36 @@ var podsDefects = []podsDefect{
 			s.reads = 0
 			return pods
 		}},
-	{name: "a set can be read once", found: "Pods has no side effect",
-		pods: func(s *spoiled, _ string, pods []*v1.Pod, delivered bool) ([]*v1.Pod, bool) {
+	{name: "a set can be read once", rule: "Pods has no side effect",
+		pods: func(s *defectiveSource, _ string, pods []*v1.Pod, delivered bool) ([]*v1.Pod, bool) {
 			return pods, delivered && s.reads == 1
 		}},
-	{name: "each reader has copies", found: "Pods has no side effect",
-		pods: func(_ *spoiled, _ string, pods []*v1.Pod, delivered bool) ([]*v1.Pod, bool) {
+	{name: "each reader has copies", rule: "Pods has no side effect",
+		pods: func(_ *defectiveSource, _ string, pods []*v1.Pod, delivered bool) ([]*v1.Pod, bool) {
 			for i := range pods {
 				pods[i] = pods[i].DeepCopy()
 			}
 			return pods, delivered
 		}},
-	{name: "the last pod of a name is taken", found: "the first of several pods with one name or UID is taken",
-		set: func(_ *spoiled, pods []*v1.Pod) []*v1.Pod {
+	{name: "the last pod of a name is taken", rule: "the first of several pods with one name or UID is taken",
+		set: func(_ *defectiveSource, pods []*v1.Pod) []*v1.Pod {
 			pods = slices.Clone(pods)
 			slices.Reverse(pods)
 			return pods
 		}},
-	{name: "pods are not copied", found: "the caller may change pods after it passed them on",
-		pods: func(s *spoiled, _ string, _ []*v1.Pod, delivered bool) ([]*v1.Pod, bool) {
+	{name: "pods are not copied", rule: "the caller may change pods after it passed them on",
+		pods: func(s *defectiveSource, _ string, _ []*v1.Pod, delivered bool) ([]*v1.Pod, bool) {
 			return slices.Clone(s.given), delivered
 		}},
-	{name: "returned pods are changed later", found: "Pods returns the newest complete set",
-		pods: func(s *spoiled, _ string, pods []*v1.Pod, delivered bool) ([]*v1.Pod, bool) {
+	{name: "returned pods are changed later", rule: "Pods returns the newest complete set",
+		pods: func(s *defectiveSource, _ string, pods []*v1.Pod, delivered bool) ([]*v1.Pod, bool) {
 			for _, p := range s.before {
 				p.Labels = map[string]string{"changed": "since"}
 			}
 			return pods, delivered
 		}},
-	{name: "no event after a restart", found: "Pods returns the newest set after a restart",
-		emit: func(s *spoiled) bool { return s.runs < 2 }},
+	{name: "no event after a restart", rule: "Pods returns the newest set after a restart",
+		emit: func(s *defectiveSource) bool { return s.runs < 2 }},
 }
 
 // failingPods returns the cases that fail for a source of pods.
@@ -116,7 +118,7 @@ func failingPods(t *testing.T, d podsDefect) []string {
 	var names []string
 	for _, c := range podsCases {
 		synctest.Test(t, func(t *testing.T) {
-			failures := record(t, func(t testing.TB) { newReader(t, spoiledSubject(t, d)).play(c.play) })
+			failures := record(t, func(t testing.TB) { newReader(t, defectiveSubject(t, d)).play(c.play) })
 			if len(failures) > 0 {
 				names = append(names, c.name)
 				t.Logf("%s: %s: %.300s", d.name, c.name, failures[0])
@@ -127,13 +129,13 @@ func failingPods(t *testing.T, d podsDefect) []string {
 	return names
 }
 
-func spoiledSubject(t testing.TB, d podsDefect) PodsSubject {
+func defectiveSubject(t testing.TB, d podsDefect) PodsSubject {
 	m, err := podsource.NewMerger(podsource.MergerConfig{Sources: []string{"mine"}})
 	require.NoError(t, err)
 	sets := make(chan []*v1.Pod, 10)
 	feed, err := podsource.FromChannel(m, "mine", sets)
 	require.NoError(t, err)
-	s := &spoiled{Merger: m, feed: feed, defect: d}
+	s := &defectiveSource{Merger: m, feed: feed, defect: d}
 	return PodsSubject{
 		Pods: s, Feed: s, Source: "mine",
 		Set: func(pods []*v1.Pod) {
@@ -156,6 +158,6 @@ func spoiledSubject(t testing.TB, d podsDefect) PodsSubject {
 func TestPodsDefectsAreFound(t *testing.T) {
 	require.Empty(t, failingPods(t, podsDefect{}), "a source without defects")
 	for _, d := range podsDefects {
-		t.Run(d.name, func(t *testing.T) { require.Contains(t, failingPods(t, d), d.found) })
+		t.Run(d.name, func(t *testing.T) { require.Contains(t, failingPods(t, d), d.rule) })
 	}
 }
