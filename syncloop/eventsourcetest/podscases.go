@@ -132,7 +132,7 @@ func playBeforeFirstSet(r *reader) {
 	if !r.sub.Eager {
 		none(r.sub.Source)
 	}
-	none("nobody")
+	none("unregistered")
 	r.want("the first set", pod("a", "1", "x"))
 }
 

@@ -26,7 +26,7 @@ func BenchmarkFileSourceFindsChange(b *testing.B) {
 	f, err := NewFileSource(FileConfig{Path: dir, Merger: m.Merger, Decoder: testDecoder(), NoWatch: true})
 	require.NoError(b, err)
 	f.reader.reader.Youngest = 0 // no file is written during the benchmark
-	f.look(time.Now(), unheard)
+	f.scan(time.Now(), ignoreEvent)
 	require.Len(b, m.Changes("file")[0].Pods, n)
 	m.Handled("file")
 	path, aside := filepath.Join(dir, "m0002.yaml"), filepath.Join(dir, ".new")
@@ -35,7 +35,7 @@ func BenchmarkFileSourceFindsChange(b *testing.B) {
 		put(b, aside, manifestOf("pod2", fmt.Sprint("x:", i)))
 		require.NoError(b, os.Rename(aside, path))
 		f.hints.Add(fs.Hint{Path: path, State: fs.Written})
-		f.look(time.Time{}, unheard)
+		f.scan(time.Time{}, ignoreEvent)
 		require.Len(b, m.Changes("file"), 2)
 		m.Handled("file")
 	}

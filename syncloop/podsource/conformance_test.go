@@ -130,7 +130,7 @@ func TestHTTPSourceConforms(t *testing.T) {
 	})
 }
 
-func folder(t testing.TB, dir string) func([]*v1.Pod) {
+func manifestFolder(t testing.TB, dir string) func([]*v1.Pod) {
 	var mu sync.Mutex
 	return func(pods []*v1.Pod) {
 		mu.Lock()
@@ -161,7 +161,7 @@ func TestFileSourceConforms(t *testing.T) {
 		return func(t testing.TB, m *podsource.Merger, sub *eventsourcetest.PodsSubject) (err error) {
 			cfg := podsource.FileConfig{Path: t.TempDir(), Merger: m, Source: source, Decoder: podsource.Decoder{NodeName: "n"}}
 			edit(&cfg)
-			sub.Set, sub.Eager = folder(t, cfg.Path), true
+			sub.Set, sub.Eager = manifestFolder(t, cfg.Path), true
 			sub.Feed, err = podsource.NewFileSource(cfg)
 			return err
 		}

@@ -53,7 +53,7 @@ func (d Decoder) Decode(manifest []byte, origin string) (*v1.Pod, error) {
 	if err := checkKind(manifest, "Pod"); err != nil {
 		return nil, err
 	}
-	if err := checkFit(manifest); err != nil {
+	if err := checkValues(manifest); err != nil {
 		return nil, err
 	}
 	pod, err := parse(manifest)
@@ -104,14 +104,14 @@ func parse(manifest []byte) (*v1.Pod, error) {
 		serializer.SerializerOptions{Yaml: true, Strict: true})
 	pod := &v1.Pod{}
 	if _, _, err := s.Decode(manifest, nil, pod); err != nil {
-		return nil, aboutMerge(manifest, cleanError(err))
+		return nil, explainMergeKey(manifest, cleanError(err))
 	}
 	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	return pod, nil
 }
 
-// aboutMerge adds an explanation to the error of a repeated field if the manifest has a merge key.
-func aboutMerge(manifest []byte, err error) error {
+// explainMergeKey adds an explanation to the error of a repeated field if the manifest has a merge key.
+func explainMergeKey(manifest []byte, err error) error {
 	if bytes.Contains(manifest, []byte("<<")) && strings.Contains(err.Error(), "already set in map") {
 		return fmt.Errorf("%w: a merge key (<<) must not repeat a field of the same object", err)
 	}

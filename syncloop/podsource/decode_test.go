@@ -54,7 +54,7 @@ func TestDecodeUID(t *testing.T) {
 	}
 	base := uid(web, "n", "file:/a")
 	require.Equal(t, base, uid(web, "n", "file:/a"))
-	require.Equal(t, base, uid("# comment\n---\n"+web+"---\n", "n", "file:/a"), "only the content counts")
+	require.Equal(t, base, uid("# comment\n---\n"+web+"---\n", "n", "file:/a"), "comments do not change the UID")
 	require.NotEqual(t, base, uid(web, "m", "file:/a"))
 	require.NotEqual(t, base, uid(web, "n", "file:/b"))
 	require.NotEqual(t, base, uid(strings.Replace(web, "1.27", "1.28", 1), "n", "file:/a"))
@@ -103,36 +103,36 @@ func TestDecodeRefuses(t *testing.T) {
 		return strings.Replace(web, "metadata:\n  name: web\n", "metadata:\n"+indent(fields, 2), 1)
 	}
 	for name, c := range map[string]struct{ manifest, want string }{
-		"empty":               {"", "manifest is empty"},
-		"comments only":       {"# nothing\n---\n", "manifest is empty"},
-		"binary":              {"\x7fELF\x00\x01", "not text"},
-		"not UTF-8":           {"\xff\xfe\x41", "not text"},
-		"not YAML":            {"a: [1,\nb: {", "yaml"},
-		"a scalar":            {"hello", "must be an object"},
-		"a list":              {"- a\n- b", "must be an object"},
-		"two pods":            {web + "---\n" + web, "2 YAML documents"},
-		"no kind":             {"apiVersion: v1\nmetadata: {}", "kind: Required"},
-		"deployment":          {"apiVersion: apps/v1\nkind: Deployment\nspec: {replicas: 1}", "kind: Unsupported value: \"Deployment\""},
-		"wrong version":       {"apiVersion: v2\nkind: Pod", "apiVersion: Unsupported"},
-		"unknown field":       {container("imagePullPolize: Always"), `unknown field "spec.containers[0].imagePullPolize"`},
-		"repeated field":      {container("image: other"), `"image" already set`},
-		"wrong case":          {container("Command: [a]"), `unknown field "spec.containers[0].Command"`},
-		"wrong type":          {container("ports: none"), "ports"},
-		"bad quantity":        {container("resources: {limits: {cpu: fast}}"), "spec.containers[0].resources.limits[cpu]"},
-		"negative quantity":   {container("resources: {limits: {cpu: -1}}"), "spec.containers[0].resources.limits[cpu]"},
-		"infinite quantity":   {container("resources: {limits: {cpu: .inf}}"), "spec.containers[0].resources.limits.cpu: must be a finite number"},
-		"quantity of truth":   {container("resources: {limits: {cpu: true}}"), "spec.containers[0].resources.limits[cpu]"},
-		"endless quantity":    {container("resources: {limits: {cpu: 1e2000000000}, requests: {cpu: 1}}"), "spec.containers[0].resources.limits[cpu]: Invalid value: \"1e2000000000\": must be at most 9223372036854775"},
-		"long way to parse":   {container("resources: {limits: {cpu: 10000000000000000000e2000000000}}"), "spec.containers[0].resources.limits[cpu]"},
-		"tiny quantity":       {container("resources: {limits: {cpu: '1e-400'}}"), "spec.containers[0].resources.limits[cpu]"},
-		"digits":              {container("resources: {limits: {cpu: " + strings.Repeat("9", 1<<20) + "}}"), "spec.containers[0].resources.limits[cpu]"},
-		"too much memory":     {container("resources: {limits: {memory: 1e19}}"), "spec.containers[0].resources.limits[memory]: Invalid value: 10000000000000000000: must be at most 9223372036854775807"},
-		"too much cpu":        {container("resources: {limits: {cpu: 1Ei}}"), "spec.containers[0].resources.limits[cpu]: Invalid value: \"1Ei\": must be at most 9223372036854775"},
-		"pod resources":       {spec("resources: {limits: {memory: fast}}"), "spec.resources.limits[memory]: Invalid value"},
-		"overhead":            {spec("overhead: {memory: -1}"), "spec.overhead[memory]: Invalid value: -1: must not be negative"},
-		"size limit":          {spec("volumes: [{name: v, emptyDir: {sizeLimit: 1Zi}}]"), "spec.volumes[0].emptyDir.sizeLimit: Invalid value: \"1Zi\""},
-		"large size limit":    {spec("volumes: [{name: v, emptyDir: {sizeLimit: 9223372036854775808}}]"), "spec.volumes[0].emptyDir.sizeLimit: Invalid value"},
-		"negative size limit": {spec("volumes: [{name: v, emptyDir: {sizeLimit: -1}}]"), "spec.volumes[0].emptyDir.sizeLimit: Invalid value: -1: must not be negative"},
+		"empty":                          {"", "manifest is empty"},
+		"comments only":                  {"# nothing\n---\n", "manifest is empty"},
+		"binary":                         {"\x7fELF\x00\x01", "not text"},
+		"not UTF-8":                      {"\xff\xfe\x41", "not text"},
+		"not YAML":                       {"a: [1,\nb: {", "yaml"},
+		"a scalar":                       {"hello", "must be an object"},
+		"a list":                         {"- a\n- b", "must be an object"},
+		"two pods":                       {web + "---\n" + web, "2 YAML documents"},
+		"no kind":                        {"apiVersion: v1\nmetadata: {}", "kind: Required"},
+		"deployment":                     {"apiVersion: apps/v1\nkind: Deployment\nspec: {replicas: 1}", "kind: Unsupported value: \"Deployment\""},
+		"wrong version":                  {"apiVersion: v2\nkind: Pod", "apiVersion: Unsupported"},
+		"unknown field":                  {container("imagePullPolize: Always"), `unknown field "spec.containers[0].imagePullPolize"`},
+		"repeated field":                 {container("image: other"), `"image" already set`},
+		"wrong case":                     {container("Command: [a]"), `unknown field "spec.containers[0].Command"`},
+		"wrong type":                     {container("ports: none"), "ports"},
+		"bad quantity":                   {container("resources: {limits: {cpu: fast}}"), "spec.containers[0].resources.limits[cpu]"},
+		"negative quantity":              {container("resources: {limits: {cpu: -1}}"), "spec.containers[0].resources.limits[cpu]"},
+		"infinite quantity":              {container("resources: {limits: {cpu: .inf}}"), "spec.containers[0].resources.limits.cpu: must be a finite number"},
+		"bool for a quantity":            {container("resources: {limits: {cpu: true}}"), "spec.containers[0].resources.limits[cpu]"},
+		"very large exponent":            {container("resources: {limits: {cpu: 1e2000000000}, requests: {cpu: 1}}"), "spec.containers[0].resources.limits[cpu]: Invalid value: \"1e2000000000\": must be at most 9223372036854775"},
+		"quantity that is slow to parse": {container("resources: {limits: {cpu: 10000000000000000000e2000000000}}"), "spec.containers[0].resources.limits[cpu]"},
+		"tiny quantity":                  {container("resources: {limits: {cpu: '1e-400'}}"), "spec.containers[0].resources.limits[cpu]"},
+		"digits":                         {container("resources: {limits: {cpu: " + strings.Repeat("9", 1<<20) + "}}"), "spec.containers[0].resources.limits[cpu]"},
+		"too much memory":                {container("resources: {limits: {memory: 1e19}}"), "spec.containers[0].resources.limits[memory]: Invalid value: 10000000000000000000: must be at most 9223372036854775807"},
+		"too much cpu":                   {container("resources: {limits: {cpu: 1Ei}}"), "spec.containers[0].resources.limits[cpu]: Invalid value: \"1Ei\": must be at most 9223372036854775"},
+		"pod resources":                  {spec("resources: {limits: {memory: fast}}"), "spec.resources.limits[memory]: Invalid value"},
+		"overhead":                       {spec("overhead: {memory: -1}"), "spec.overhead[memory]: Invalid value: -1: must not be negative"},
+		"size limit":                     {spec("volumes: [{name: v, emptyDir: {sizeLimit: 1Zi}}]"), "spec.volumes[0].emptyDir.sizeLimit: Invalid value: \"1Zi\""},
+		"large size limit":               {spec("volumes: [{name: v, emptyDir: {sizeLimit: 9223372036854775808}}]"), "spec.volumes[0].emptyDir.sizeLimit: Invalid value"},
+		"negative size limit":            {spec("volumes: [{name: v, emptyDir: {sizeLimit: -1}}]"), "spec.volumes[0].emptyDir.sizeLimit: Invalid value: -1: must not be negative"},
 		"divisor": {container("env: [{name: A, valueFrom: {resourceFieldRef: {resource: limits.cpu, divisor: 1e400}}}]"),
 			"spec.containers[0].env[0].valueFrom.resourceFieldRef.divisor: Invalid value"},
 		"time":                {meta("name: a\ncreationTimestamp: yesterday"), "metadata.creationTimestamp: Invalid value: \"yesterday\""},
@@ -228,7 +228,7 @@ func TestDecodeRefuses(t *testing.T) {
 }
 
 // The largest numbers, and untyped values, are accepted unchanged.
-func TestDecodeTakes(t *testing.T) {
+func TestDecodeAccepts(t *testing.T) {
 	manifest := strings.Replace(web, "metadata:\n", "metadata:\n  generation: 9223372036854775807\n  creationTimestamp: \"9999-12-31T23:59:59Z\"\n"+
 		"  managedFields: [{time: null, fieldsV1: {a: {b: 1}}}]\n", 1)
 	pod, err := testDecoder().Decode([]byte(manifest+indent("resources: {limits: {memory: 9223372036854775807, cpu: 0.0000001, x/y: 0e9}}\n"+
@@ -256,7 +256,7 @@ func TestDecodeMergeKeys(t *testing.T) {
 	require.ErrorContains(t, err, "merge key")
 }
 
-func TestDecodeConfiguredAbilities(t *testing.T) {
+func TestDecodeConfiguredSupport(t *testing.T) {
 	manifest := web + `  serviceAccountName: sa
   volumes:
   - name: s

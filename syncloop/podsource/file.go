@@ -56,14 +56,14 @@ const (
 	settle = 250 * time.Millisecond
 	// coalesce is the shortest time between two triggered scans.
 	coalesce = 10 * time.Millisecond
-	// anew is the delay of a scan after a deletion, which replaces coalesce. Some programs, such
+	// deletionDelay is the delay of a scan after a deletion, which replaces coalesce. Some programs, such
 	// as git and tar, delete a file and write it again at once. Pods stop later by this delay.
-	anew = 2 * time.Millisecond
-	// youngest is the age from which the times of a file prove that it is unchanged. Some file
+	deletionDelay = 2 * time.Millisecond
+	// minStableAge is the age from which the times of a file prove that it is unchanged. Some file
 	// systems have a resolution of 2 s.
-	youngest = 3 * time.Second
-	// trust is the period of reading all files, for file systems that update times late.
-	trust = time.Minute
+	minStableAge = 3 * time.Second
+	// fullReadPeriod is the period of reading all files, for file systems that update times late.
+	fullReadPeriod = time.Minute
 	// longestStart bounds the wait of the first set for files that are being written.
 	longestStart = 2 * time.Second
 	// retry is the pause after a scan of a path that did not respond.
@@ -80,12 +80,12 @@ type FileSource struct {
 	history *history
 	store   store
 	hints   *fs.Hints
-	// delivered is true after the first set. looked is the time of the last scan, readAll the time
+	// delivered is true after the first set. lastScan is the time of the last scan, lastFullRead the time
 	// when all files were last read. Only Run uses them.
-	delivered       bool
-	looked, readAll time.Time
-	reader          *manifestReader
-	watch           fs.WatchFunc
+	delivered              bool
+	lastScan, lastFullRead time.Time
+	reader                 *manifestReader
+	watch                  fs.WatchFunc
 
 	mu       sync.Mutex
 	problems []Problem
@@ -125,8 +125,8 @@ func NewFileSource(cfg FileConfig) (*FileSource, error) {
 	}
 	f.store = store{dir: cfg.StateDir, decode: f.decode}
 	f.history = &history{
-		root: cfg.Path, hold: cfg.Period, settle: settle, deleted: f.hints.WasDeleted,
-		earlier: f.store.load, kept: f.store.has, files: map[string]*manifest{}, decode: f.decode,
+		root: cfg.Path, removalDelay: cfg.Period, settle: settle, wasDeleted: f.hints.WasDeleted,
+		loadStored: f.store.load, wasStored: f.store.has, files: map[string]*manifest{}, decode: f.decode,
 	}
 	return f, nil
 }
@@ -172,7 +172,7 @@ func (f *FileSource) Run(ctx context.Context, emit func(syncloop.Event)) error {
 	watching.Go(func() { f.hints.Watch(ctx, f.watch, f.cfg.Logger.With("path", f.cfg.Path, "period", f.cfg.Period)) })
 	started := time.Now()
 	for {
-		if !f.wait(ctx, f.look(started, emit)) {
+		if !f.wait(ctx, f.scan(started, emit)) {
 			return f.join()
 		}
 	}
@@ -194,33 +194,33 @@ func (f *FileSource) wait(ctx context.Context, recheck time.Duration) bool {
 	}
 	return f.hints.Wait(ctx, pause, func() time.Duration {
 		if f.hints.Deletions() {
-			return anew
+			return deletionDelay
 		}
-		return coalesce - time.Since(f.looked)
+		return coalesce - time.Since(f.lastScan)
 	})
 }
 
-// look scans the path once and sets the resulting pods. It returns the time until the next scan.
-func (f *FileSource) look(started time.Time, emit func(syncloop.Event)) (recheck time.Duration) {
+// scan scans the path once and sets the resulting pods. It returns the time until the next scan.
+func (f *FileSource) scan(started time.Time, emit func(syncloop.Event)) (recheck time.Duration) {
 	s := f.read()
 	now := time.Now()
 	v := f.history.apply(s, func(path string, modTime time.Time) time.Duration {
 		return f.hints.Busy(path, modTime, now)
 	}, now)
 	f.hints.Forget(now)
-	f.looked = now
+	f.lastScan = now
 	f.report(v.problems)
-	f.remember(v)
+	f.saveGoodVersions(v)
 	// A first set without a file that is still being written would make its pod an orphan.
 	early := !f.delivered && v.unsettled && now.Sub(started) < longestStart
-	if !v.known || early {
+	if !v.hasSet || early {
 		return v.recheck
 	}
 	f.mu.Lock()
 	f.paths = v.paths
 	f.mu.Unlock()
-	f.cfg.Merger.take(f.cfg.Source, v.pods, nil, true, emit)
-	f.dropLost(s, v)
+	f.cfg.Merger.replaceSet(f.cfg.Source, v.pods, nil, true, emit)
+	f.dropRemoved(s, v)
 	f.delivered = true
 	return v.recheck
 }
@@ -228,44 +228,44 @@ func (f *FileSource) look(started time.Time, emit func(syncloop.Event)) (recheck
 // read takes one snapshot. It reads files that inotify reported and files that seem changed, and
 // periodically all files.
 func (f *FileSource) read() snapshot {
-	named, all := f.hints.Suspects()
+	reported, all := f.hints.Suspects()
 	now := time.Now()
-	if all || now.Sub(f.readAll) >= trust {
-		all, f.readAll = true, now
+	if all || now.Sub(f.lastFullRead) >= fullReadPeriod {
+		all, f.lastFullRead = true, now
 	}
 	return f.reader.snapshot(func(path string) stamp {
-		if all || named[path] {
+		if all || reported[path] {
 			return stamp{}
 		}
 		return f.history.stampOf(path)
 	})
 }
 
-// remember stores new good versions before their pods can start. A failed write matters only if
+// saveGoodVersions stores new good versions before their pods can start. A failed write matters only if
 // the manifest breaks before the next start.
-func (f *FileSource) remember(v outcome) {
+func (f *FileSource) saveGoodVersions(v outcome) {
 	var errs []error
-	for path, data := range v.learned {
+	for path, data := range v.goodVersions {
 		errs = append(errs, f.store.save(path, data))
 	}
-	f.storeFailed(errors.Join(errs...))
+	f.logStoreError(errors.Join(errs...))
 }
 
-// dropLost drops the stored versions of removed manifests. It runs after the set, so that the end
+// dropRemoved drops the stored versions of removed manifests. It runs after the set, so that the end
 // of pods does not wait for it. The first set after a restart drops versions that a crash left
 // behind.
-func (f *FileSource) dropLost(s snapshot, v outcome) {
-	if !v.lost && f.delivered {
+func (f *FileSource) dropRemoved(s snapshot, v outcome) {
+	if !v.removed && f.delivered {
 		return
 	}
 	paths := make(map[string]bool, len(s.files))
 	for _, r := range s.files {
 		paths[r.path] = true
 	}
-	f.storeFailed(f.store.keep(paths))
+	f.logStoreError(f.store.retain(paths))
 }
 
-func (f *FileSource) storeFailed(err error) {
+func (f *FileSource) logStoreError(err error) {
 	if err != nil {
 		f.cfg.Logger.Warn("cannot store the last good versions of manifests", "err", err)
 	}
@@ -282,13 +282,13 @@ func (f *FileSource) report(problems []Problem) {
 	f.problems = problems
 	f.mu.Unlock()
 	for _, p := range problems {
-		known := slices.ContainsFunc(before, func(b Problem) bool { return b.Path == p.Path && b.Message == p.Message })
-		if known {
+		unchanged := slices.ContainsFunc(before, func(b Problem) bool { return b.Path == p.Path && b.Message == p.Message })
+		if unchanged {
 			continue
 		}
 		f.cfg.Logger.Warn("manifest cannot be used", "path", p.Path, "err", p.Message, "keptLastGood", p.KeptLastGood)
 		if p.rival != nil {
-			f.cfg.Merger.warn(f.cfg.Source, []leftOut{{p.rival, filepath.Base(p.Path) + ": " + p.Message}})
+			f.cfg.Merger.warn(f.cfg.Source, []ignoredPod{{p.rival, filepath.Base(p.Path) + ": " + p.Message}})
 		}
 	}
 	for _, b := range before {

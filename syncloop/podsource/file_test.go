@@ -21,8 +21,8 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// rig runs a FileSource on a real folder and records its changes.
-type rig struct {
+// sourceRig runs a FileSource on a real folder and records its changes.
+type sourceRig struct {
 	t        *testing.T
 	dir      string
 	merger   *follower
@@ -32,9 +32,9 @@ type rig struct {
 	events   []string // events of the merger; read in bubbles only
 }
 
-func newRig(t *testing.T, edit func(*FileConfig)) *rig {
+func newSourceRig(t *testing.T, edit func(*FileConfig)) *sourceRig {
 	t.Helper()
-	r := &rig{t: t, dir: t.TempDir(), changed: make(chan struct{}, 1), problems: make(chan Problem, 1000)}
+	r := &sourceRig{t: t, dir: t.TempDir(), changed: make(chan struct{}, 1), problems: make(chan Problem, 1000)}
 	r.merger = newMerger(t, MergerConfig{Event: func(ref v1.ObjectReference, eventtype, reason, message string) {
 		r.events = append(r.events, strings.Join([]string{eventtype, reason, ref.Name, message}, " "))
 	}})
@@ -48,7 +48,7 @@ func newRig(t *testing.T, edit func(*FileConfig)) *rig {
 	return r
 }
 
-type problemLog struct{ rig *rig }
+type problemLog struct{ rig *sourceRig }
 
 func (l problemLog) Enabled(context.Context, slog.Level) bool { return true }
 func (l problemLog) WithAttrs([]slog.Attr) slog.Handler       { return l }
@@ -66,7 +66,7 @@ func (l problemLog) Handle(_ context.Context, record slog.Record) error {
 	return nil
 }
 
-func (r *rig) start() (stop func()) {
+func (r *sourceRig) start() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
@@ -85,7 +85,7 @@ func (r *rig) start() (stop func()) {
 	return stop
 }
 
-func (r *rig) next() []string {
+func (r *sourceRig) next() []string {
 	r.t.Helper()
 	deadline := time.After(time.Minute)
 	for {
@@ -109,7 +109,7 @@ func (r *rig) next() []string {
 	}
 }
 
-func (r *rig) problem() Problem {
+func (r *sourceRig) problem() Problem {
 	r.t.Helper()
 	select {
 	case p := <-r.problems:
@@ -120,15 +120,15 @@ func (r *rig) problem() Problem {
 	}
 }
 
-func (r *rig) path(name string) string { return filepath.Join(r.dir, name) }
+func (r *sourceRig) path(name string) string { return filepath.Join(r.dir, name) }
 
-func (r *rig) write(name, content string) {
+func (r *sourceRig) write(name, content string) {
 	r.t.Helper()
 	put(r.t, r.path(name), content)
 }
 
-// place writes a file aside and renames it, as careful programs do.
-func (r *rig) place(name, content string) {
+// rename writes a file aside and renames it, as careful programs do.
+func (r *sourceRig) rename(name, content string) {
 	r.t.Helper()
 	aside := filepath.Join(r.t.TempDir(), name)
 	put(r.t, aside, content)
@@ -145,8 +145,8 @@ func fixedUID(manifest, uid string) string {
 
 // Changes of a folder through the real watch. S5: an edited manifest is another pod; with a fixed
 // UID it is an update.
-func TestFileSourceLife(t *testing.T) {
-	r := newRig(t, func(cfg *FileConfig) { cfg.Period = time.Hour })
+func TestFileSourceFollowsChanges(t *testing.T) {
+	r := newSourceRig(t, func(cfg *FileConfig) { cfg.Period = time.Hour })
 	r.write("a.yaml", manifestOf("a", "x"))
 	r.write(".hidden", "not a manifest")
 	r.write("#a.yaml#", manifestOf("a", "y"))
@@ -155,30 +155,30 @@ func TestFileSourceLife(t *testing.T) {
 	require.Equal(t, []string{"ADD a"}, r.next())
 	require.True(t, r.merger.Ready())
 
-	r.place("b.json", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b"},"spec":{"containers":[{"name":"c","image":"x"}]}}`)
+	r.rename("b.json", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b"},"spec":{"containers":[{"name":"c","image":"x"}]}}`)
 	require.Equal(t, []string{"ADD b"}, r.next())
 	r.write("a.yaml", manifestOf("a", "z"))
-	require.Equal(t, []string{"REMOVE a", "ADD a"}, r.next(), "another content is another pod")
-	r.place("f", fixedUID(manifestOf("f", "x"), "u-1"))
+	require.Equal(t, []string{"REMOVE a", "ADD a"}, r.next(), "an edited manifest without UID is another pod")
+	r.rename("f", fixedUID(manifestOf("f", "x"), "u-1"))
 	require.Equal(t, []string{"ADD f"}, r.next())
-	r.place("f", fixedUID(manifestOf("f", "y"), "u-1"))
+	r.rename("f", fixedUID(manifestOf("f", "y"), "u-1"))
 	require.Equal(t, []string{"UPDATE f"}, r.next())
 	require.Equal(t, r.path("f"), r.source.Origin("u-1"))
 	require.Empty(t, r.source.Origin("u-2"))
 	for _, name := range []string{"a.yaml", "b.json", "f"} {
 		require.NoError(t, os.Remove(r.path(name)))
 	}
-	gone := 0
-	for gone < 3 {
+	removed := 0
+	for removed < 3 {
 		for _, line := range r.next() {
 			require.Contains(t, line, "REMOVE")
-			gone += len(strings.Fields(line)) - 1
+			removed += len(strings.Fields(line)) - 1
 		}
 	}
 	r.write("d", manifestOf("d", "x"))
 	require.Equal(t, []string{"ADD d"}, r.next())
 	require.Empty(t, r.source.Problems())
-	require.Empty(t, r.source.Origin("u-1"), "its file is gone")
+	require.Empty(t, r.source.Origin("u-1"), "the file was removed")
 }
 
 // Each kind of bad file is one problem that names file and reason, and does not affect other files
@@ -193,21 +193,21 @@ func TestFileSourceProblems(t *testing.T) {
 		"dangling link": {func(t *testing.T, p string) { require.NoError(t, os.Symlink("nowhere", p)) }, "symbolic link to a missing file"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { playProblem(t, c.spoil, c.want) })
+			synctest.Test(t, func(t *testing.T) { testProblem(t, c.spoil, c.want) })
 		})
 	}
 }
 
-// playProblem spoils a new manifest, and one that was good.
-func playProblem(t *testing.T, spoil func(t *testing.T, path string), want string) {
-	r := newRig(t, func(cfg *FileConfig) {
+// testProblem spoils a new manifest, and one that was good.
+func testProblem(t *testing.T, damage func(t *testing.T, path string), want string) {
+	r := newSourceRig(t, func(cfg *FileConfig) {
 		cfg.Period, cfg.NoWatch = 100*time.Millisecond, true
 	})
 	r.write("other", manifestOf("other", "x"))
 	r.start()
 	require.Equal(t, []string{"ADD other"}, r.next())
 
-	spoil(t, r.path("m"))
+	damage(t, r.path("m"))
 	p := r.problem()
 	require.Equal(t, r.path("m"), p.Path)
 	require.Contains(t, p.Message, want)
@@ -215,20 +215,20 @@ func playProblem(t *testing.T, spoil func(t *testing.T, path string), want strin
 	require.NoError(t, os.RemoveAll(r.path("m")))
 
 	// Good, then bad, then good again: the only change is the first ADD.
-	r.place("m", manifestOf("m", "x"))
+	r.rename("m", manifestOf("m", "x"))
 	require.Equal(t, []string{"ADD m"}, r.next())
 	require.NoError(t, os.Remove(r.path("m")))
-	spoil(t, r.path("m"))
+	damage(t, r.path("m"))
 	p = r.problem()
 	require.Contains(t, p.Message, want)
 	require.True(t, p.KeptLastGood)
 	require.Equal(t, []Problem{p}, r.source.Problems())
 	require.NoError(t, os.RemoveAll(r.path("m")))
-	r.place("m", manifestOf("m", "x"))
-	r.place("n", manifestOf("n", "x"))
+	r.rename("m", manifestOf("m", "x"))
+	r.rename("n", manifestOf("n", "x"))
 	require.Equal(t, []string{"ADD n"}, r.next())
 	require.Empty(t, r.source.Problems())
-	require.Empty(t, r.problems, "told once")
+	require.Empty(t, r.problems, "each problem is logged once")
 }
 
 func put(t testing.TB, path, content string) {
@@ -240,7 +240,7 @@ func put(t testing.TB, path, content string) {
 // pod.
 func TestFileSourceSlowWriter(t *testing.T) {
 	writing := make(chan struct{})
-	r := newRig(t, nil)
+	r := newSourceRig(t, nil)
 	watch := r.source.watch
 	r.source.watch = func(ctx context.Context, changed func(fs.Hint)) error {
 		var once sync.Once
@@ -254,7 +254,7 @@ func TestFileSourceSlowWriter(t *testing.T) {
 	r.start()
 	require.Equal(t, []string{"ADD"}, r.next())
 	// After this change only the following ones trigger scans.
-	r.place("o0", manifestOf("o0", "x"))
+	r.rename("o0", manifestOf("o0", "x"))
 	require.Equal(t, []string{"ADD o0"}, r.next())
 	f, err := os.Create(r.path("slow"))
 	require.NoError(t, err)
@@ -262,7 +262,7 @@ func TestFileSourceSlowWriter(t *testing.T) {
 	require.NoError(t, err)
 	<-writing
 	for _, other := range []string{"o1", "o2", "o3"} {
-		r.place(other, manifestOf(other, "x"))
+		r.rename(other, manifestOf(other, "x"))
 		require.Equal(t, []string{"ADD " + other}, r.next())
 	}
 	_, err = f.WriteString("  - name: second\n    image: z\n")
@@ -278,28 +278,28 @@ func TestFileSourcePathAppears(t *testing.T) {
 		t.Run(fmt.Sprint("single file ", single), func(t *testing.T) {
 			base := t.TempDir()
 			path := filepath.Join(base, "manifests")
-			r := newRig(t, func(cfg *FileConfig) { cfg.Path = path; cfg.Period = time.Hour })
+			r := newSourceRig(t, func(cfg *FileConfig) { cfg.Path = path; cfg.Period = time.Hour })
 			r.dir = path
 			r.start()
-			require.Equal(t, []string{"ADD"}, r.next(), "a path that is missing is an empty set")
+			require.Equal(t, []string{"ADD"}, r.next(), "a missing path yields an empty set")
 			require.Equal(t, "does not exist", r.problem().Message)
 			for range 2 {
 				if single {
 					put(t, path, manifestOf("a", "x"))
 				} else {
 					require.NoError(t, os.Mkdir(path, 0o755))
-					r.place("a", manifestOf("a", "x"))
+					r.rename("a", manifestOf("a", "x"))
 				}
 				require.Equal(t, []string{"ADD a"}, r.next())
 				if !single {
-					r.place("b", manifestOf("b", "x"))
+					r.rename("b", manifestOf("b", "x"))
 					require.Equal(t, []string{"ADD b"}, r.next())
 				}
 				require.NoError(t, os.RemoveAll(path))
-				for left := map[bool]int{false: 2, true: 1}[single]; left > 0; {
+				for remaining := map[bool]int{false: 2, true: 1}[single]; remaining > 0; {
 					for _, line := range r.next() {
 						require.Contains(t, line, "REMOVE")
-						left -= len(strings.Fields(line)) - 1
+						remaining -= len(strings.Fields(line)) - 1
 					}
 				}
 			}
@@ -310,7 +310,7 @@ func TestFileSourcePathAppears(t *testing.T) {
 // Each Run announces the set of an earlier Run, also while the folder is away.
 func TestFileSourceRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(cfg *FileConfig) { cfg.NoWatch = true })
+		r := newSourceRig(t, func(cfg *FileConfig) { cfg.NoWatch = true })
 		r.write("a", manifestOf("a", "x"))
 		stop := r.start()
 		require.Equal(t, []string{"ADD a"}, r.next())
@@ -327,7 +327,7 @@ func TestFileSourceRunsAgain(t *testing.T) {
 // elsewhere.
 func TestFileSourceFolderMovedAway(t *testing.T) {
 	base := t.TempDir()
-	r := newRig(t, func(cfg *FileConfig) { cfg.Path, cfg.Period = mkdir(t, filepath.Join(base, "m")), time.Hour })
+	r := newSourceRig(t, func(cfg *FileConfig) { cfg.Path, cfg.Period = mkdir(t, filepath.Join(base, "m")), time.Hour })
 	r.dir = filepath.Join(base, "m")
 	r.write("a", manifestOf("a", "x"))
 	r.start()
@@ -349,7 +349,7 @@ func TestFileSourceFolderMovedAway(t *testing.T) {
 // for the period.
 func TestFileSourceFolderReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(cfg *FileConfig) { cfg.Path, cfg.NoWatch = mkdir(t, filepath.Join(cfg.Path, "m")), true })
+		r := newSourceRig(t, func(cfg *FileConfig) { cfg.Path, cfg.NoWatch = mkdir(t, filepath.Join(cfg.Path, "m")), true })
 		next := mkdir(t, filepath.Join(r.dir, "next"))
 		r.dir = r.source.cfg.Path
 		r.write("a", manifestOf("a", "x"))
@@ -368,7 +368,7 @@ func TestFileSourceFolderReplaced(t *testing.T) {
 
 // A folder that programs replace by swapping a link, as ConfigMap volumes do.
 func TestFileSourceSwappedLink(t *testing.T) {
-	r := newRig(t, func(cfg *FileConfig) { cfg.Period = time.Hour })
+	r := newSourceRig(t, func(cfg *FileConfig) { cfg.Period = time.Hour })
 	put(t, filepath.Join(mkdir(t, r.path("..v1")), "a"), fixedUID(manifestOf("a", "x"), "u"))
 	put(t, filepath.Join(mkdir(t, r.path("..v2")), "a"), fixedUID(manifestOf("a", "y"), "u"))
 	require.NoError(t, os.Symlink("..v1", r.path("..data")))
@@ -385,7 +385,7 @@ func TestFileSourceSwappedLink(t *testing.T) {
 func TestFileSourceLosesWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost := make(chan struct{})
-		r := newRig(t, nil)
+		r := newSourceRig(t, nil)
 		r.source.watch = func(context.Context, func(fs.Hint)) error { <-lost; return errors.ErrUnsupported }
 		r.write("a", manifestOf("a", "x"))
 		r.start()
@@ -402,9 +402,9 @@ func TestFileSourceLosesWatch(t *testing.T) {
 }
 
 // The first set waits for a file that is being written.
-func TestFirstSetWaits(t *testing.T) {
+func TestFirstSetWaitsForWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(cfg *FileConfig) { cfg.NoWatch = true })
+		r := newSourceRig(t, func(cfg *FileConfig) { cfg.NoWatch = true })
 		r.write("a", manifestOf("a", "x"))
 		began := time.Now()
 		require.NoError(t, os.Chtimes(r.path("a"), began, began))
@@ -416,9 +416,9 @@ func TestFirstSetWaits(t *testing.T) {
 
 // S6: of two files with one pod the first by name is used, and the other causes an event; deleting
 // it changes no pod.
-func TestFileSourceWarnsOfCopy(t *testing.T) {
+func TestFileSourceWarnsAboutCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(cfg *FileConfig) { cfg.NoWatch = true })
+		r := newSourceRig(t, func(cfg *FileConfig) { cfg.NoWatch = true })
 		r.write("a.yaml", manifestOf("a", "x"))
 		r.write("a.yaml.bak", manifestOf("a", "old"))
 		r.start()
@@ -463,7 +463,7 @@ func TestNewFileSourceRefuses(t *testing.T) {
 func TestFileSourceRemembersGoodVersions(t *testing.T) {
 	dir, state := t.TempDir(), filepath.Join(t.TempDir(), "state")
 	run := func() []string {
-		r := newRig(t, func(cfg *FileConfig) { cfg.Path, cfg.StateDir = dir, state })
+		r := newSourceRig(t, func(cfg *FileConfig) { cfg.Path, cfg.StateDir = dir, state })
 		defer r.start()()
 		return r.next()
 	}
@@ -475,7 +475,7 @@ func TestFileSourceRemembersGoodVersions(t *testing.T) {
 	require.Equal(t, []string{"ADD a"}, run())
 	entries, err := os.ReadDir(state)
 	require.NoError(t, err)
-	require.Len(t, entries, 1, "what is stored of b is gone with it")
+	require.Len(t, entries, 1, "the stored version of b was removed")
 	put(t, filepath.Join(state, entries[0].Name()), "half")
-	require.Equal(t, []string{"ADD"}, run(), "a stored version that is damaged is none")
+	require.Equal(t, []string{"ADD"}, run(), "a damaged stored version is ignored")
 }

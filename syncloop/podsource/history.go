@@ -35,22 +35,22 @@ type history struct {
 	// root is the folder of the manifests, or the single manifest.
 	root   string
 	decode func(path string, data []byte) (*v1.Pod, error)
-	// hold is the time after which the manifests of a vanished or replaced folder are removed.
-	hold time.Duration
+	// removalDelay is the time after which the manifests of a vanished or replaced folder are removed.
+	removalDelay time.Duration
 	// settle is the time after which the pod of a missing file is removed and a problem is
 	// reported.
 	settle time.Duration
-	// deleted reports whether a missing file was deleted: its pod does not wait for settle.
-	deleted func(path string) bool
-	// earlier returns the pod of a manifest's last good version from before this process, or nil.
-	earlier func(path string) *v1.Pod
-	// kept reports whether a manifest had such a version.
-	kept func(path string) bool
+	// wasDeleted reports whether a missing file was deleted: its pod does not wait for settle.
+	wasDeleted func(path string) bool
+	// loadStored returns the pod of a manifest's last good version from before this process, or nil.
+	loadStored func(path string) *v1.Pod
+	// wasStored reports whether a manifest had such a version.
+	wasStored func(path string) bool
 
 	trouble trouble // of root
-	// vanished is the time since which the folder is missing.
-	vanished time.Time
-	files    map[string]*manifest
+	// missingSince is the time since which the folder is missing.
+	missingSince time.Time
+	files        map[string]*manifest
 }
 
 type manifest struct {
@@ -60,21 +60,21 @@ type manifest struct {
 	stamp   stamp
 	decoded bool
 	// good is the pod of the last good version, or nil. accepted is the identity of the file's pod
-	// in the last set, zero without one. kept is true for a file that was in the set of an
+	// in the last set, zero without one. wasStored is true for a file that was in the set of an
 	// earlier process.
-	good     *v1.Pod
-	accepted identity
-	kept     bool
+	good      *v1.Pod
+	accepted  identity
+	wasStored bool
 	// unsaved is the text of good until it has been in a set.
 	unsaved []byte
-	// bad is the error of the newest version. silent is true if the newest version cannot be read.
-	bad    string
-	silent bool
-	// folder is the folder in which the file was last seen. goneSince is the time since which it
+	// bad is the error of the newest version. unresponsive is true if the newest version cannot be read.
+	bad          string
+	unresponsive bool
+	// folder is the folder in which the file was last seen. missingSince is the time since which it
 	// is missing.
-	folder    folderID
-	goneSince time.Time
-	trouble   trouble
+	folder       folderID
+	missingSince time.Time
+	trouble      trouble
 }
 
 func (m *manifest) inSet() bool { return m.accepted != identity{} }
@@ -88,7 +88,7 @@ func (m *manifest) rank() int {
 		return 0
 	case m.good != nil && m.accepted.name == identityOf(m.good).name:
 		return 1
-	case m.kept:
+	case m.wasStored:
 		return 2
 	}
 	return 3
@@ -100,8 +100,8 @@ type trouble struct {
 	since time.Time
 	// rival is the pod of a manifest that is refused in favour of another manifest.
 	rival *v1.Pod
-	// silent is true if the file or folder does not respond.
-	silent bool
+	// unresponsive is true if the file or folder does not respond.
+	unresponsive bool
 }
 
 // set updates the text. since is the start of an uninterrupted trouble.
@@ -117,8 +117,8 @@ type outcome struct {
 	// pods is the complete set, sorted by path. paths are the files of the pods.
 	pods  []*v1.Pod
 	paths map[types.UID]string
-	// known is false if the existing files are unknown, so that there is no set.
-	known bool
+	// hasSet is false if the existing files are unknown, so that there is no set.
+	hasSet bool
 	// replaced is true if manifests are missing because another folder is at the path; their pods
 	// continue.
 	replaced bool
@@ -128,65 +128,65 @@ type outcome struct {
 	problems []Problem
 	// recheck is the time until the next scan without a trigger, 0 for none.
 	recheck time.Duration
-	// learned are new good versions by path. lost is true if manifests were removed.
-	learned map[string][]byte
-	lost    bool
+	// goodVersions are new good versions by path. removed is true if manifests were removed.
+	goodVersions map[string][]byte
+	removed      bool
 }
 
-// wait ensures a scan within d.
-func (v *outcome) wait(d time.Duration) {
+// rescanWithin ensures a scan within d.
+func (v *outcome) rescanWithin(d time.Duration) {
 	if v.recheck == 0 || d < v.recheck {
 		v.recheck = max(d, time.Millisecond)
 	}
 }
 
-func (v *outcome) learn(path string, data []byte) {
-	if v.learned == nil {
-		v.learned = map[string][]byte{}
+func (v *outcome) addGoodVersion(path string, data []byte) {
+	if v.goodVersions == nil {
+		v.goodVersions = map[string][]byte{}
 	}
-	v.learned[path] = data
+	v.goodVersions[path] = data
 }
 
 // apply processes a snapshot. busy returns for how long a file with a modification time must not
 // be read because it is being written; 0 means that it is complete.
 func (l *history) apply(s snapshot, busy func(path string, modTime time.Time) time.Duration, now time.Time) outcome {
-	v := outcome{known: !s.unknown}
-	held := l.holds(s, now)
-	if held {
-		v.known, s.problem = false, fmt.Sprintf("is missing: its pods continue for %s", l.hold)
+	v := outcome{hasSet: !s.unknown}
+	waiting := l.waitsForFolder(s, now)
+	if waiting {
+		v.hasSet, s.problem = false, fmt.Sprintf("is missing: its pods continue for %s", l.removalDelay)
 	}
-	if v.known {
-		l.takeFiles(s, busy, now, &v)
+	if v.hasSet {
+		l.applyFiles(s, busy, now, &v)
 	} else {
-		v.wait(retry)
+		v.rescanWithin(retry)
 	}
 	if v.replaced {
-		s.problem = fmt.Sprintf("was replaced by another folder or file: pods of missing manifests continue for %s", l.hold)
+		s.problem = fmt.Sprintf("was replaced by another folder or file: pods of missing manifests continue for %s", l.removalDelay)
 	}
 	l.trouble.set(s.problem, now)
-	l.trouble.silent = s.unknown
+	l.trouble.unresponsive = s.unknown
 	l.decide(now, &v)
 	l.collect(now, &v)
 	return v
 }
 
-// holds reports whether the pods of a missing folder continue: it may have been moved away
+// waitsForFolder reports whether the pods of a missing folder continue: it may have been moved away
 // briefly. Files that were deleted with it are removed.
-func (l *history) holds(s snapshot, now time.Time) bool {
+func (l *history) waitsForFolder(s snapshot, now time.Time) bool {
 	if !s.missing {
 		if !s.unknown {
-			l.vanished = time.Time{}
+			l.missingSince = time.Time{}
 		}
 		return false
 	}
-	if l.vanished.IsZero() {
-		l.vanished = now
+	if l.missingSince.IsZero() {
+		l.missingSince = now
 	}
-	if now.Sub(l.vanished) >= l.hold {
+	if now.Sub(l.missingSince) >= l.removalDelay {
 		return false
 	}
 	for path, m := range l.files {
-		if m.inSet() && path != l.root && !l.deleted(path) {
+		if m.inSet() && path != l.root && !l.wasDeleted(path) {
 			return true
 		}
 	}
@@ -201,60 +201,60 @@ func (l *history) stampOf(path string) stamp {
 	return stamp{}
 }
 
-func (l *history) takeFiles(s snapshot, busy func(string, time.Time) time.Duration, now time.Time, v *outcome) {
+func (l *history) applyFiles(s snapshot, busy func(string, time.Time) time.Duration, now time.Time, v *outcome) {
 	present := make(map[string]bool, len(s.files))
 	for _, r := range s.files {
 		present[r.path] = true
 		m, ok := l.files[r.path]
 		if !ok {
-			m = &manifest{path: r.path, kept: l.kept(r.path)}
+			m = &manifest{path: r.path, wasStored: l.wasStored(r.path)}
 			l.files[r.path] = m
 		}
-		m.folder, m.goneSince = s.folder, time.Time{}
-		if m.silent = r.silent; m.silent {
-			v.wait(retry)
+		m.folder, m.missingSince = s.folder, time.Time{}
+		if m.unresponsive = r.unresponsive; m.unresponsive {
+			v.rescanWithin(retry)
 		}
-		if hold := l.take(m, r, busy, now); hold > 0 {
+		if busyFor := l.applyFile(m, r, busy, now); busyFor > 0 {
 			v.unsettled = true
-			v.wait(hold)
+			v.rescanWithin(busyFor)
 		}
 	}
 	for path, m := range l.files {
 		if present[path] {
 			continue
 		}
-		if m.goneSince.IsZero() {
-			m.goneSince = now
+		if m.missingSince.IsZero() {
+			m.missingSince = now
 		}
-		patience, elsewhere := l.settle, l.isElsewhere(m, s)
-		if elsewhere {
-			patience = l.hold
+		timeout, inOtherFolder := l.settle, l.wasInOtherFolder(m, s)
+		if inOtherFolder {
+			timeout = l.removalDelay
 		}
-		left := patience - now.Sub(m.goneSince)
-		if left <= 0 || !m.inSet() || l.deleted(path) {
+		remaining := timeout - now.Sub(m.missingSince)
+		if remaining <= 0 || !m.inSet() || l.wasDeleted(path) {
 			delete(l.files, path)
-			v.lost = true
+			v.removed = true
 			continue
 		}
-		if elsewhere {
+		if inOtherFolder {
 			v.replaced = true
-			left = min(left, retry) // no event reports the end of a mount
+			remaining = min(remaining, retry) // no event reports the end of a mount
 		}
-		v.wait(left)
+		v.rescanWithin(remaining)
 	}
 }
 
-// isElsewhere reports whether a missing file was in another folder than the scanned one: the path
+// wasInOtherFolder reports whether a missing file was in another folder than the scanned one: the path
 // was replaced or mounted over.
-func (l *history) isElsewhere(m *manifest, s snapshot) bool {
+func (l *history) wasInOtherFolder(m *manifest, s snapshot) bool {
 	return m.path != l.root && m.folder != s.folder && m.folder != folderID{} && s.folder != folderID{}
 }
 
-// take processes one file. It returns the time for which the file must not be read because it is
+// applyFile processes one file. It returns the time for which the file must not be read because it is
 // being written.
-func (l *history) take(m *manifest, r reading, busy func(string, time.Time) time.Duration, now time.Time) time.Duration {
+func (l *history) applyFile(m *manifest, r reading, busy func(string, time.Time) time.Duration, now time.Time) time.Duration {
 	if r.problem != "" {
-		l.spoil(m, r.problem)
+		l.reject(m, r.problem)
 		m.decoded = false
 		return 0
 	}
@@ -266,24 +266,24 @@ func (l *history) take(m *manifest, r reading, busy func(string, time.Time) time
 		m.stamp = r.stamp
 		return 0
 	}
-	if hold := busy(r.path, r.modTime); hold > 0 {
-		return hold
+	if busyFor := busy(r.path, r.modTime); busyFor > 0 {
+		return busyFor
 	}
 	m.content, m.stamp, m.decoded = digest, r.stamp, true
 	pod, err := l.decode(r.path, r.data)
 	if err != nil {
-		l.spoil(m, err.Error())
+		l.reject(m, err.Error())
 		return 0
 	}
 	m.good, m.bad, m.unsaved = pod, "", r.data
 	return 0
 }
 
-func (l *history) spoil(m *manifest, why string) {
+func (l *history) reject(m *manifest, why string) {
 	first := m.bad == "" && m.good == nil
 	m.bad = why
 	if first {
-		m.good = l.earlier(m.path)
+		m.good = l.loadStored(m.path)
 	}
 }
 
@@ -296,7 +296,7 @@ func (l *history) decide(now time.Time, v *outcome) {
 	})
 	set := newClaims(len(candidates))
 	for _, m := range candidates {
-		if !m.goneSince.IsZero() && m.bad != "" {
+		if !m.missingSince.IsZero() && m.bad != "" {
 			m.bad, m.decoded = "", false // the broken file was removed
 		}
 		refusal := ""
@@ -305,13 +305,13 @@ func (l *history) decide(now time.Time, v *outcome) {
 			refusal = set.add(m.good, m.path)
 		}
 		m.trouble.set(cmp.Or(m.bad, refusal), now)
-		m.trouble.silent = m.silent
+		m.trouble.unresponsive = m.unresponsive
 		switch {
 		case m.good == nil:
 		case refusal == "":
 			m.accepted = identityOf(m.good)
 			if m.unsaved != nil {
-				v.learn(m.path, m.unsaved)
+				v.addGoodVersion(m.path, m.unsaved)
 				m.unsaved = nil
 			}
 		case m.bad == "":
@@ -327,12 +327,12 @@ func (l *history) collect(now time.Time, v *outcome) {
 			return
 		}
 		if left := l.settle - now.Sub(t.since); left > 0 {
-			v.wait(left)
+			v.rescanWithin(left)
 			return
 		}
-		v.problems = append(v.problems, Problem{Path: path, Message: t.text, Since: t.since, KeptLastGood: kept, NoAnswer: t.silent, rival: t.rival})
+		v.problems = append(v.problems, Problem{Path: path, Message: t.text, Since: t.since, KeptLastGood: kept, NoAnswer: t.unresponsive, rival: t.rival})
 	}
-	report("", &l.trouble, v.replaced || !l.vanished.IsZero() && !v.known)
+	report("", &l.trouble, v.replaced || !l.missingSince.IsZero() && !v.hasSet)
 	v.paths = make(map[types.UID]string, len(l.files))
 	for _, path := range slices.Sorted(maps.Keys(l.files)) {
 		m := l.files[path]

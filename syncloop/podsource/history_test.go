@@ -20,7 +20,7 @@ type folder map[string]string
 const testSettle, testHold = 250 * time.Millisecond, 20 * time.Second
 
 func newHistory() *history {
-	return &history{root: "/m", hold: testHold, settle: testSettle, deleted: func(string) bool { return false }, earlier: func(string) *v1.Pod { return nil }, kept: func(string) bool { return false }, files: map[string]*manifest{}, decode: func(path string, data []byte) (*v1.Pod, error) {
+	return &history{root: "/m", removalDelay: testHold, settle: testSettle, wasDeleted: func(string) bool { return false }, loadStored: func(string) *v1.Pod { return nil }, wasStored: func(string) bool { return false }, files: map[string]*manifest{}, decode: func(path string, data []byte) (*v1.Pod, error) {
 		if why, bad := strings.CutPrefix(string(data), "!"); bad || why == "" {
 			return nil, errors.New(cmp.Or(why, "empty"))
 		}
@@ -43,7 +43,7 @@ func (f folder) snapshot() snapshot {
 			continue
 		}
 		if content == "..." {
-			s.files = append(s.files, silent(path))
+			s.files = append(s.files, unresponsive(path))
 			continue
 		}
 		r := reading{path: path}
@@ -59,8 +59,8 @@ func (f folder) snapshot() snapshot {
 
 func complete(string, time.Time) time.Duration { return 0 }
 
-// see applies a folder at a time and returns the pods' names by path, and the problems' paths.
-func (l *history) see(f folder, at time.Duration) (pods []string, problems []string, v outcome) {
+// scan applies a folder at a time and returns the pods' names by path, and the problems' paths.
+func (l *history) scan(f folder, at time.Duration) (pods []string, problems []string, v outcome) {
 	v = l.apply(f.snapshot(), complete, time.Unix(0, 0).Add(at))
 	for _, pod := range v.pods {
 		pods = append(pods, pod.Name+" "+string(pod.UID))
@@ -75,7 +75,7 @@ func (l *history) see(f folder, at time.Duration) (pods []string, problems []str
 func TestHistoryBusy(t *testing.T) {
 	l := newHistory()
 	now := time.Unix(0, 0)
-	l.see(folder{"a": "a 1"}, 0)
+	l.scan(folder{"a": "a 1"}, 0)
 	busy := func(path string, _ time.Time) time.Duration {
 		if path == "b" {
 			return 0
@@ -87,13 +87,13 @@ func TestHistoryBusy(t *testing.T) {
 	require.True(t, v.unsettled)
 	require.Equal(t, time.Minute, v.recheck)
 	v = l.apply(folder{"a": "a 1", "b": "b 2"}.snapshot(), busy, now)
-	require.False(t, v.unsettled, "content that is known does not have to settle")
-	l.see(folder{"b": "b 2"}, time.Second)
+	require.False(t, v.unsettled, "unchanged content does not wait")
+	l.scan(folder{"b": "b 2"}, time.Second)
 	v = l.apply(folder{"a": "a 1", "b": "b 2"}.snapshot(), busy, time.Unix(1, 1))
-	require.False(t, v.unsettled, "nor if it was gone for a moment")
+	require.False(t, v.unsettled, "also after the file was missing briefly")
 	v = l.apply(folder{"a": "half", "b": "b 2"}.snapshot(), func(string, time.Time) time.Duration { return 1 }, time.Unix(2, 0))
 	require.True(t, v.unsettled)
-	require.Equal(t, time.Millisecond, v.recheck, "soon, not at once")
+	require.Equal(t, time.Millisecond, v.recheck, "the shortest pause is 1 ms")
 }
 
 // A file with an unchanged stamp keeps its result, good or bad, and is not waited for.
@@ -101,7 +101,7 @@ func TestHistoryUnchanged(t *testing.T) {
 	busy := func(string, time.Time) time.Duration { return time.Hour }
 	for content, wrong := range map[string][]Problem{"a 1": nil, "!bad": {{Path: "a", Message: "bad", Since: time.Unix(0, 0)}}} {
 		l := newHistory()
-		pods, _, _ := l.see(folder{"a": content}, 0)
+		pods, _, _ := l.scan(folder{"a": content}, 0)
 		v := l.apply(snapshot{files: []reading{{path: "a", same: true}}}, busy, time.Unix(60, 0))
 		require.Len(t, v.pods, len(pods), content)
 		require.Equal(t, wrong, v.problems, content)
@@ -113,14 +113,14 @@ func TestHistoryUnchanged(t *testing.T) {
 // A folder that cannot be listed changes no pods.
 func TestHistoryUnknown(t *testing.T) {
 	l := newHistory()
-	l.see(folder{"a": "a 1"}, 0)
+	l.scan(folder{"a": "a 1"}, 0)
 	s := snapshot{problem: "cannot be read: input/output error", unknown: true}
 	v := l.apply(s, complete, time.Unix(1, 0))
-	require.False(t, v.known)
+	require.False(t, v.hasSet)
 	v = l.apply(s, complete, time.Unix(100, 0))
-	require.False(t, v.known)
+	require.False(t, v.hasSet)
 	require.Len(t, v.pods, 1)
-	require.Equal(t, retry, v.recheck, "not only after a period")
+	require.Equal(t, retry, v.recheck, "the next scan does not wait for the period")
 	require.Equal(t, []Problem{{Message: s.problem, Since: time.Unix(1, 0), NoAnswer: true}}, v.problems)
 }
 
@@ -141,13 +141,13 @@ func FuzzHistory(f *testing.F) {
 			} else {
 				files[path] = content
 			}
-			_, _, v := l.see(files, now)
-			requireSound(t, l, v)
+			_, _, v := l.scan(files, now)
+			requireConsistent(t, l, v)
 		}
-		l.see(files, now+time.Minute)
-		pods, problems, v := l.see(files, now+2*time.Minute)
-		require.Zero(t, v.recheck, "nothing is left to wait for")
-		again, againProblems, _ := l.see(files, now+3*time.Minute)
+		l.scan(files, now+time.Minute)
+		pods, problems, v := l.scan(files, now+2*time.Minute)
+		require.Zero(t, v.recheck, "no further scan is needed")
+		again, againProblems, _ := l.scan(files, now+3*time.Minute)
 		require.Equal(t, pods, again)
 		require.Equal(t, problems, againProblems)
 		require.Len(t, l.files, len(files))
@@ -155,24 +155,24 @@ func FuzzHistory(f *testing.F) {
 			broken := content[0] == '!' || content[0] == '?'
 			m := l.files[path]
 			require.Equal(t, broken, m.bad != "")
-			require.True(t, m.inSet() || m.good == nil || m.trouble.text != "", "a pod that is left out has a reason")
+			require.True(t, m.inSet() || m.good == nil || m.trouble.text != "", "each ignored pod has a problem")
 		}
 	})
 }
 
-func requireSound(t *testing.T, l *history, v outcome) {
+func requireConsistent(t *testing.T, l *history, v outcome) {
 	t.Helper()
 	names, uids := map[string]bool{}, map[types.UID]bool{}
 	for _, pod := range v.pods {
-		require.False(t, names[pod.Name] || uids[pod.UID], "a pod twice")
+		require.False(t, names[pod.Name] || uids[pod.UID], "duplicate pod")
 		names[pod.Name], uids[pod.UID] = true, true
 	}
 	for _, m := range l.files {
 		if m.good != nil && !m.inSet() {
-			require.True(t, names[m.good.Name] || uids[m.good.UID], "a good pod is left out only for another one")
+			require.True(t, names[m.good.Name] || uids[m.good.UID], "a good pod is ignored only in favour of another")
 		}
-		if !m.goneSince.IsZero() {
-			require.True(t, v.recheck > 0 && v.recheck <= testSettle, "a file that is gone is looked for again")
+		if !m.missingSince.IsZero() {
+			require.True(t, v.recheck > 0 && v.recheck <= testSettle, "a missing file causes another scan")
 		}
 	}
 }

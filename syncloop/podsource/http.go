@@ -47,21 +47,21 @@ type HTTPConfig struct {
 // requestTimeout bounds one request, including the reading of the reply.
 const requestTimeout = 10 * time.Second
 
-// loudProblems is the number of failed requests in a row that are logged at level Info.
-const loudProblems = 3
+// infoProblems is the number of failed requests in a row that are logged at level Info.
+const infoProblems = 3
 
 // HTTPSource reads static pods from a web server, as a Pod or a PodList, and passes them to a
 // Merger. It is a syncloop.EventSource. Use NewHTTPSource. Run must not be called concurrently; the
 // other methods are safe for concurrent use.
 type HTTPSource struct {
-	cfg   HTTPConfig
-	shown string // the URL without its password
+	cfg         HTTPConfig
+	redactedURL string // the URL without its password
 
 	page page // used by Run only
 
 	mu sync.Mutex
-	// kept is true if pods are in force.
-	kept bool
+	// hasPods is true if pods are in force.
+	hasPods bool
 	// failures is the number of bad replies since the last good one.
 	failures int
 	trouble  trouble
@@ -94,7 +94,7 @@ func NewHTTPSource(cfg HTTPConfig) (*HTTPSource, error) {
 	if err := cfg.Merger.Register(cfg.Source); err != nil {
 		return nil, err
 	}
-	h := &HTTPSource{cfg: cfg, shown: where.Redacted()}
+	h := &HTTPSource{cfg: cfg, redactedURL: where.Redacted()}
 	h.page.decode = func(body []byte) ([]*v1.Pod, error) { return cfg.Decoder.DecodeAll(body, originURL+cfg.URL) }
 	return h, nil
 }
@@ -113,14 +113,14 @@ func (h *HTTPSource) Problems() []Problem {
 func (h *HTTPSource) Origin(pod types.UID) string {
 	pods, _ := h.cfg.Merger.Pods(h.cfg.Source)
 	if slices.ContainsFunc(pods, func(p *v1.Pod) bool { return p.UID == pod }) {
-		return h.shown
+		return h.redactedURL
 	}
 	return ""
 }
 
 // problem returns the current problem. The caller holds mu.
 func (h *HTTPSource) problem() Problem {
-	return Problem{Path: h.shown, Message: h.trouble.text, Since: h.trouble.since, KeptLastGood: h.kept}
+	return Problem{Path: h.redactedURL, Message: h.trouble.text, Since: h.trouble.since, KeptLastGood: h.hasPods}
 }
 
 // Run sends a request immediately and then once per period, until ctx is done, and returns nil.
@@ -152,7 +152,7 @@ func (h *HTTPSource) poll(ctx context.Context, client *http.Client, emit func(sy
 	var pods []*v1.Pod
 	isNew := false
 	if err == nil {
-		pods, isNew, err = h.page.take(body)
+		pods, isNew, err = h.page.apply(body)
 	}
 	h.report(err)
 	if isNew {
@@ -174,7 +174,7 @@ func (h *HTTPSource) get(ctx context.Context, client *http.Client) ([]byte, erro
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, failed(ctx, err)
+		return nil, requestError(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }() // a failed Close of a body that is only read is harmless
 	if resp.StatusCode != http.StatusOK {
@@ -183,15 +183,15 @@ func (h *HTTPSource) get(ctx context.Context, client *http.Client) ([]byte, erro
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxSize+1))
 	switch {
 	case err != nil:
-		return nil, failed(ctx, fmt.Errorf("reading the reply: %w", err))
+		return nil, requestError(ctx, fmt.Errorf("reading the reply: %w", err))
 	case len(body) > maxSize:
 		return nil, fmt.Errorf("the reply has more than %d bytes", maxSize)
 	}
 	return body, nil
 }
 
-// failed returns the cause of a failed request: the timeout, or the error of net/http.
-func failed(ctx context.Context, err error) error {
+// requestError returns the cause of a failed request: the timeout, or the error of net/http.
+func requestError(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
@@ -213,7 +213,7 @@ func (h *HTTPSource) report(err error) {
 	}
 	h.mu.Lock()
 	before, failures := h.trouble.text, h.failures
-	h.kept = h.page.pods > 0
+	h.hasPods = h.page.pods > 0
 	h.trouble.set(text, time.Now())
 	if h.failures++; err == nil {
 		h.failures = 0
@@ -222,12 +222,12 @@ func (h *HTTPSource) report(err error) {
 	h.mu.Unlock()
 	switch {
 	case err == nil && before != "":
-		h.cfg.Logger.Info("pods can be fetched again", "url", h.shown)
+		h.cfg.Logger.Info("pods can be fetched again", "url", h.redactedURL)
 	case err == nil:
 		return
-	case failures < loudProblems:
-		h.cfg.Logger.Info("pods cannot be fetched", "url", h.shown, "err", text, "keptLastGood", problem.KeptLastGood)
+	case failures < infoProblems:
+		h.cfg.Logger.Info("pods cannot be fetched", "url", h.redactedURL, "err", text, "keptLastGood", problem.KeptLastGood)
 	default:
-		h.cfg.Logger.Debug("pods cannot be fetched", "url", h.shown, "err", text, "keptLastGood", problem.KeptLastGood)
+		h.cfg.Logger.Debug("pods cannot be fetched", "url", h.redactedURL, "err", text, "keptLastGood", problem.KeptLastGood)
 	}
 }

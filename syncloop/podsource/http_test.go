@@ -18,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-type webserver func(r *http.Request) (*http.Response, error)
+type fakeServer func(r *http.Request) (*http.Response, error)
 
-func (w webserver) RoundTrip(r *http.Request) (*http.Response, error) { return w(r) }
+func (w fakeServer) RoundTrip(r *http.Request) (*http.Response, error) { return w(r) }
 
 func answerOf(status int, body string) (*http.Response, error) {
 	return &http.Response{
@@ -35,7 +35,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func runHTTP(t *testing.T, edit func(*HTTPConfig), server webserver) (*HTTPSource, *follower) {
+func runHTTP(t *testing.T, edit func(*HTTPConfig), server fakeServer) (*HTTPSource, *follower) {
 	t.Helper()
 	m := newMerger(t, MergerConfig{})
 	cfg := HTTPConfig{URL: "http://me:secret@server/pods", Merger: m.Merger, Decoder: testDecoder(), Client: &http.Client{Transport: server}}
@@ -46,7 +46,7 @@ func runHTTP(t *testing.T, edit func(*HTTPConfig), server webserver) (*HTTPSourc
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- h.Run(ctx, unheard) }()
+	go func() { done <- h.Run(ctx, ignoreEvent) }()
 	t.Cleanup(func() {
 		began := time.Now()
 		stop()
@@ -79,7 +79,7 @@ func TestHTTPSourceRequests(t *testing.T) {
 		require.Equal(t, []time.Duration{0, 20 * time.Second, 40 * time.Second}, times)
 		pod := m.Changes("http")[0].Pods[0]
 		require.Empty(t, pod.Spec.Tolerations, "only pods from files have one")
-		require.Equal(t, h.shown, h.Origin(pod.UID))
+		require.Equal(t, h.redactedURL, h.Origin(pod.UID))
 		require.Empty(t, h.Origin("another"))
 	})
 }
@@ -91,13 +91,13 @@ func TestHTTPSourceProblems(t *testing.T) {
 		return nil, r.Context().Err()
 	}
 	for name, c := range map[string]struct {
-		server webserver
+		server fakeServer
 		want   string
 	}{
-		"no server":     {func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") }, "connection refused"},
-		"no answer":     {hang, "no complete reply within 10s"},
-		"a slow answer": {func(r *http.Request) (*http.Response, error) { return endless(r, 0) }, "no complete reply within 10s"},
-		"too much":      {func(r *http.Request) (*http.Response, error) { return endless(r, maxSize+1) }, "more than 10485760 bytes"},
+		"no server":    {func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") }, "connection refused"},
+		"no reply":     {hang, "no complete reply within 10s"},
+		"a slow reply": {func(r *http.Request) (*http.Response, error) { return endless(r, 0) }, "no complete reply within 10s"},
+		"too much":     {func(r *http.Request) (*http.Response, error) { return endless(r, maxSize+1) }, "more than 10485760 bytes"},
 		"cut off": {func(*http.Request) (*http.Response, error) {
 			resp, _ := answerOf(200, "")
 			resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("kind"), failing{}))
@@ -258,21 +258,21 @@ func FuzzHTTPBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		p := &page{decode: func(body []byte) ([]*v1.Pod, error) { return d.DecodeAll(body, "url:http://a") }}
 		requireChanged := func(want bool, body []byte, why string) {
-			_, changed, err := p.take(body)
+			_, changed, err := p.apply(body)
 			require.NoError(t, err)
 			require.Equal(t, want, changed, why)
 		}
 		requireChanged(true, []byte(web), "the first reply")
-		pods, changed, err := p.take(body)
+		pods, changed, err := p.apply(body)
 		switch {
 		case len(body) == 0:
 			require.True(t, changed)
 			require.ErrorIs(t, err, errEmptyReply)
-			requireChanged(true, []byte(web), "the reply before an empty one is forgotten")
+			requireChanged(true, []byte(web), "an empty reply resets the last digest")
 		case err != nil:
 			require.False(t, changed)
 			require.NotContains(t, err.Error(), "\n")
-			requireChanged(false, []byte(web), "the pods before a refused reply stay")
+			requireChanged(false, []byte(web), "a refused reply does not change the pods")
 		default:
 			requireChanged(false, body, "a repeated reply")
 			for _, pod := range pods {

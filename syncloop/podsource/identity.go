@@ -49,14 +49,14 @@ func (c claims) add(pod *v1.Pod, origin string) (refusal string) {
 	return ""
 }
 
-type leftOut struct {
+type ignoredPod struct {
 	pod     *v1.Pod
 	message string
 }
 
 // choose splits a set into the pods to take and the pods to leave out. The error names the pods
 // without identity.
-func choose(pods []*v1.Pod) (taken []*v1.Pod, refused []leftOut, err error) {
+func choose(pods []*v1.Pod) (taken []*v1.Pod, refused []ignoredPod, err error) {
 	var errs []error
 	set := newClaims(len(pods))
 	for i, pod := range pods {
@@ -65,12 +65,12 @@ func choose(pods []*v1.Pod) (taken []*v1.Pod, refused []leftOut, err error) {
 			continue
 		}
 		if missing := missingIdentity(pod); missing != "" {
-			refused = append(refused, leftOut{pod, missing + ": Required value"})
+			refused = append(refused, ignoredPod{pod, missing + ": Required value"})
 			errs = append(errs, fmt.Errorf("%w: pods[%d], namespace %q, name %q, UID %q: %s: Required value", ErrNoIdentity, i, pod.Namespace, pod.Name, pod.UID, missing))
 			continue
 		}
 		if refusal := set.add(pod, "an earlier pod of the set"); refusal != "" {
-			refused = append(refused, leftOut{pod, refusal})
+			refused = append(refused, ignoredPod{pod, refusal})
 			continue
 		}
 		taken = append(taken, pod)

@@ -118,12 +118,12 @@ func (m *Merger) set(source string, pods []*v1.Pod, constant bool, emit func(syn
 		return ErrNoSource
 	}
 	taken, refused, err := choose(pods)
-	m.take(source, taken, refused, constant, emit)
+	m.replaceSet(source, taken, refused, constant, emit)
 	return err
 }
 
-// take replaces the set of a source. Each name and UID occurs once in pods.
-func (m *Merger) take(source string, pods []*v1.Pod, refused []leftOut, constant bool, emit func(syncloop.Event)) {
+// replaceSet replaces the set of a source. Each name and UID occurs once in pods.
+func (m *Merger) replaceSet(source string, pods []*v1.Pod, refused []ignoredPod, constant bool, emit func(syncloop.Event)) {
 	if m.store(source, pods, refused, constant) {
 		m.warn(source, refused)
 	}
@@ -139,7 +139,7 @@ func changed(source string) syncloop.Event {
 }
 
 // store stores a set and reports whether the refused pods have changed since the previous set.
-func (m *Merger) store(source string, taken []*v1.Pod, refused []leftOut, constant bool) (news bool) {
+func (m *Merger) store(source string, taken []*v1.Pod, refused []ignoredPod, constant bool) (news bool) {
 	var warnings strings.Builder
 	for _, r := range refused {
 		fmt.Fprintln(&warnings, podfacts.FullName(r.pod), r.pod.UID, r.message)
@@ -147,7 +147,7 @@ func (m *Merger) store(source string, taken []*v1.Pod, refused []leftOut, consta
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	src := m.source(source)
-	src.adopt(source, taken, constant, time.Now())
+	src.copyPods(source, taken, constant, time.Now())
 	src.delivered = true
 	news = src.refused != warnings.String()
 	src.refused = warnings.String()
@@ -171,31 +171,31 @@ func copyOf(pod *v1.Pod, constant bool) *v1.Pod {
 	return own
 }
 
-// adopt copies the pods of a set and annotates the copies with their source and the time when they
+// copyPods copies the pods of a set and annotates the copies with their source and the time when they
 // were first seen, which is now for pods that are not in the previous set.
-func (s *sourceState) adopt(source string, pods []*v1.Pod, constant bool, now time.Time) {
+func (s *sourceState) copyPods(source string, pods []*v1.Pod, constant bool, now time.Time) {
 	adopted := make([]*v1.Pod, 0, len(pods))
-	var known map[types.UID]*v1.Pod // the previous set, indexed on demand
+	var previous map[types.UID]*v1.Pod // the previous set, indexed on demand
 	var copies map[*v1.Pod]*v1.Pod
 	if constant {
 		copies = make(map[*v1.Pod]*v1.Pod, len(pods))
 	}
-	for _, given := range pods {
-		own := s.copies[given]
+	for _, pod := range pods {
+		own := s.copies[pod]
 		if !constant || own == nil {
-			own = copyOf(given, constant)
+			own = copyOf(pod, constant)
 			own.Annotations[podfacts.ConfigSource] = source
-			if known == nil {
-				known = byUID(s.newest)
+			if previous == nil {
+				previous = byUID(s.newest)
 			}
-			if before := known[own.UID]; before != nil && identityOf(before) == identityOf(own) {
+			if before := previous[own.UID]; before != nil && identityOf(before) == identityOf(own) {
 				own.Annotations[podfacts.ConfigSeen] = before.Annotations[podfacts.ConfigSeen]
 			} else {
 				own.Annotations[podfacts.ConfigSeen] = now.Format(time.RFC3339Nano)
 			}
 		}
 		if constant {
-			copies[given] = own
+			copies[pod] = own
 		}
 		adopted = append(adopted, own)
 	}
@@ -210,7 +210,7 @@ func byUID(pods []*v1.Pod) map[types.UID]*v1.Pod {
 	return index
 }
 
-func (m *Merger) warn(source string, refused []leftOut) {
+func (m *Merger) warn(source string, refused []ignoredPod) {
 	for _, r := range refused {
 		m.cfg.Logger.Warn("pod ignored", "source", source, "pod", r.pod.Namespace+"/"+r.pod.Name, "podUID", r.pod.UID, "reason", r.message)
 		ref := v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: r.pod.Namespace, Name: r.pod.Name, UID: r.pod.UID}

@@ -59,8 +59,8 @@ func (f *follower) Changes(source string) []syncloop.Change {
 	return syncloop.Diff(before, pods)
 }
 
-// unheard is an emit that discards events.
-func unheard(syncloop.Event) {}
+// ignoreEvent is an emit that discards events.
+func ignoreEvent(syncloop.Event) {}
 
 // trace formats changes as "OP name,name".
 func trace(changes []syncloop.Change) []string {
@@ -92,7 +92,7 @@ func TestMergerReady(t *testing.T) {
 
 	require.Empty(t, m.Changes("file"))
 	m.Handled("file")
-	require.False(t, m.SourceReady("file"), "nothing was delivered")
+	require.False(t, m.SourceReady("file"), "not ready before the first set")
 
 	require.NoError(t, m.Set("file", nil))
 	require.False(t, m.SourceReady("file"), "delivered, not read")
@@ -102,7 +102,7 @@ func TestMergerReady(t *testing.T) {
 	require.True(t, m.SourceReady("file"))
 	require.False(t, m.Ready())
 	require.NoError(t, m.Set("file", nil))
-	require.Empty(t, m.Changes("file"), "only once")
+	require.Empty(t, m.Changes("file"), "an unchanged set causes no change")
 
 	require.NoError(t, m.Set("api", []*v1.Pod{newPod("a", "1")}))
 	require.Equal(t, []string{"ADD a/1"}, trace(m.Changes("api")))
@@ -110,9 +110,9 @@ func TestMergerReady(t *testing.T) {
 	require.True(t, m.Ready())
 
 	require.NoError(t, m.Register("late"))
-	require.False(t, m.Ready(), "a source that is registered later is waited for")
-	require.False(t, m.SourceReady("nobody"))
-	require.True(t, newMerger(t, MergerConfig{}).Ready(), "without sources there is nothing to wait for")
+	require.False(t, m.Ready(), "not ready until a later registered source is handled")
+	require.False(t, m.SourceReady("unregistered"))
+	require.True(t, newMerger(t, MergerConfig{}).Ready(), "ready without sources")
 	_, err := NewMerger(MergerConfig{Sources: []string{""}})
 	require.ErrorIs(t, err, ErrNoSource)
 	require.ErrorIs(t, m.Set("", nil), ErrNoSource)
@@ -138,19 +138,19 @@ func TestMergerRefusesPodsWithoutIdentity(t *testing.T) {
 	close(sets)
 	channel, err := FromChannel(m.Merger, "channel", sets)
 	require.NoError(t, err)
-	require.NoError(t, channel.Run(t.Context(), unheard))
+	require.NoError(t, channel.Run(t.Context(), ignoreEvent))
 	require.Equal(t, []string{"ADD good/1"}, trace(m.Changes("channel")))
 	seq, err := FromSeq(m.Merger, "seq", func(context.Context) iter.Seq2[[]*v1.Pod, error] {
 		return func(yield func([]*v1.Pod, error) bool) { yield(set, nil) }
 	})
 	require.NoError(t, err)
-	require.NoError(t, seq.Run(t.Context(), unheard))
+	require.NoError(t, seq.Run(t.Context(), ignoreEvent))
 	require.Equal(t, []string{"ADD good/1"}, trace(m.Changes("seq")))
 }
 
 // S3: of two pods with one full name, or one UID, in a set the first is taken. The other causes
 // one warning event for all repetitions of the set. Another source may have either.
-func TestMergerLeavesOut(t *testing.T) {
+func TestMergerIgnoresDuplicates(t *testing.T) {
 	var events []string
 	m := newMerger(t, MergerConfig{Event: func(ref v1.ObjectReference, eventtype, reason, message string) {
 		events = append(events, strings.Join([]string{eventtype, reason, ref.Name, message}, " "))
@@ -168,7 +168,7 @@ func TestMergerLeavesOut(t *testing.T) {
 	require.Equal(t, []string{"ADD a/2"}, trace(m.Changes("other")))
 	require.NoError(t, m.Set("api", set[:1]))
 	require.NoError(t, m.Set("api", set[:2]))
-	require.Len(t, events, 3, "it was gone meanwhile")
+	require.Len(t, events, 3, "the pod was missing from a set")
 }
 
 // A set that an iterator yields with an error, or after the stop, is ignored. Each Run creates a
@@ -188,13 +188,13 @@ func TestFromSeq(t *testing.T) {
 		}
 	})
 	require.NoError(t, err)
-	require.ErrorIs(t, src.Run(ctx, unheard), io.ErrUnexpectedEOF)
+	require.ErrorIs(t, src.Run(ctx, ignoreEvent), io.ErrUnexpectedEOF)
 	require.Equal(t, []string{"ADD a/1"}, trace(m.Changes("mine")), "the last good set")
-	require.NoError(t, src.Run(ctx, unheard))
+	require.NoError(t, src.Run(ctx, ignoreEvent))
 	require.Empty(t, m.Changes("mine"))
 }
 
-func TestFeedsRefuse(t *testing.T) {
+func TestConstructorErrors(t *testing.T) {
 	m, sets := newMerger(t, MergerConfig{}), make(chan []*v1.Pod)
 	_, err := FromChannel(m.Merger, "", sets)
 	require.ErrorIs(t, err, ErrNoSource)

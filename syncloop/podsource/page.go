@@ -19,9 +19,9 @@ type page struct {
 
 var errEmptyReply = errors.New("the reply is empty: the source has no pods")
 
-// take applies the body of a good reply and returns the set if it has changed. An empty body means
+// apply applies the body of a good reply and returns the set if it has changed. An empty body means
 // that there are no pods. It is an error too, because it is rarely intended.
-func (p *page) take(body []byte) (pods []*v1.Pod, changed bool, err error) {
+func (p *page) apply(body []byte) (pods []*v1.Pod, changed bool, err error) {
 	if len(body) == 0 {
 		p.applied, p.pods = nil, 0
 		return nil, true, errEmptyReply

@@ -37,8 +37,8 @@ type reading struct {
 	// previous one and the file was not read again.
 	stamp stamp
 	same  bool
-	// silent is true for a read that has not returned: the content is unknown.
-	silent bool
+	// unresponsive is true for a read that has not returned: the content is unknown.
+	unresponsive bool
 }
 
 // stamp identifies one version of a file by the metadata of the file system.
@@ -93,14 +93,14 @@ type manifestReader struct {
 }
 
 func newManifestReader(path string) *manifestReader {
-	f := &manifestReader{path: path, reader: fs.Reader{MaxSize: maxSize, Youngest: youngest}, list: list}
+	f := &manifestReader{path: path, reader: fs.Reader{MaxSize: maxSize, Youngest: minStableAge}, list: list}
 	f.read = func(path string, known stamp) fs.Reading { return f.reader.Read(path, known) }
 	return f
 }
 
-// snapshot reads all files. known returns the stamp of the version of a file that need not be read
+// snapshot reads all files. stampOf returns the stamp of the version of a file that need not be read
 // again.
-func (f *manifestReader) snapshot(known func(path string) stamp) snapshot {
+func (f *manifestReader) snapshot(stampOf func(path string) stamp) snapshot {
 	list, read := f.list, f.read
 	l := f.listings.All([]fs.Key{{Path: f.path}}, func(int) listing { return list(f.path) })[0]
 	if l == nil {
@@ -108,12 +108,12 @@ func (f *manifestReader) snapshot(known func(path string) stamp) snapshot {
 	}
 	keys, stamps := l.keys, make([]stamp, len(l.keys))
 	for i, k := range keys {
-		stamps[i] = known(k.Path)
+		stamps[i] = stampOf(k.Path)
 	}
 	for i, r := range f.readings.All(keys, func(i int) fs.Reading { return read(keys[i].Path, stamps[i]) }) {
 		switch {
 		case r == nil:
-			l.files = append(l.files, silent(keys[i].Path))
+			l.files = append(l.files, unresponsive(keys[i].Path))
 		case !r.Vanished:
 			l.files = append(l.files, reading{
 				path: keys[i].Path, data: r.Data, modTime: r.ModTime, problem: r.Problem, stamp: r.Stamp, same: r.Same,
@@ -123,7 +123,9 @@ func (f *manifestReader) snapshot(known func(path string) stamp) snapshot {
 	return l.snapshot
 }
 
-func silent(path string) reading { return reading{path: path, problem: fs.Silence, silent: true} }
+func unresponsive(path string) reading {
+	return reading{path: path, problem: fs.Silence, unresponsive: true}
+}
 
 // join waits until all reads have returned, for limit at most, and returns the paths of those that
 // have not.

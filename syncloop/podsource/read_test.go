@@ -28,15 +28,15 @@ func TestUnchangedFilesAreNotRead(t *testing.T) {
 	require.NoError(t, err)
 	f.reader.reader.Youngest = 0
 	image := func() string {
-		f.look(time.Time{}, unheard)
+		f.scan(time.Time{}, ignoreEvent)
 		return f.history.files[path].good.Spec.Containers[0].Image
 	}
 	require.Equal(t, "x", image())
 	reads := func() bool { return !f.read().files[0].same }
 	if runtime.GOOS != "linux" {
-		t.Skip("files have no stamps here")
+		t.Skip("the file system provides no stamps")
 	}
-	require.False(t, reads(), "nothing has changed")
+	require.False(t, reads(), "unchanged files are not read")
 
 	// The clock of the file system is coarse, so young files have no stamp. Here they have one, so
 	// each version must be younger than the previous one.
@@ -66,13 +66,13 @@ func TestUnchangedFilesAreNotRead(t *testing.T) {
 	}
 
 	f.hints.Add(fs.Hint{Path: path})
-	require.True(t, reads(), "something was said about it")
+	require.True(t, reads(), "a hint about the file")
 	require.False(t, reads())
 	f.hints.Add(fs.Hint{})
-	require.True(t, reads(), "something was said, perhaps about it")
+	require.True(t, reads(), "a hint without path")
 	require.False(t, reads())
-	f.readAll = time.Now().Add(-trust)
-	require.True(t, reads(), "times are not believed for ever")
+	f.lastFullRead = time.Now().Add(-fullReadPeriod)
+	require.True(t, reads(), "all files are read after fullReadPeriod")
 	require.False(t, reads())
 	f.reader.reader.Youngest = time.Hour
 	require.True(t, reads(), "two versions of a young file may have the same times")
@@ -107,7 +107,7 @@ func TestIgnoredName(t *testing.T) {
 }
 
 // For a path that is neither a folder nor a file, the existing files are unknown.
-func TestListOddPaths(t *testing.T) {
+func TestListSpecialPaths(t *testing.T) {
 	dir := t.TempDir()
 	file, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "pipe")
 	require.NoError(t, os.WriteFile(file, []byte("12345"), 0o600))

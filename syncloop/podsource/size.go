@@ -64,8 +64,8 @@ func (e expansion) size(n *yaml.Node) int {
 	if n.Kind == yaml.AliasNode {
 		return e.size(n.Alias)
 	}
-	size, known := e.sizes[n]
-	if known {
+	size, cached := e.sizes[n]
+	if cached {
 		return size
 	}
 	if n.Anchor != "" {

@@ -65,7 +65,7 @@ func (s store) load(path string) *v1.Pod {
 	return pod
 }
 
-func (s store) keep(paths map[string]bool) error {
+func (s store) retain(paths map[string]bool) error {
 	if s.dir == "" {
 		return nil
 	}

@@ -101,7 +101,7 @@ func TestDefaultPodResources(t *testing.T) {
 	pod, err := parse([]byte("apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:" + containers))
 	require.NoError(t, err)
 	setDefaults(pod)
-	require.Nil(t, pod.Spec.Resources, "nothing that was not asked for")
+	require.Nil(t, pod.Spec.Resources, "no further defaults")
 }
 
 func allocated(f func()) uint64 {
@@ -113,7 +113,7 @@ func allocated(f func()) uint64 {
 }
 
 // Many aliases of a long text are few values, so the decoder alone would accept gigabytes.
-func TestDecodeRefusesWhatExpands(t *testing.T) {
+func TestDecodeRefusesExpandingAliases(t *testing.T) {
 	long, many := strings.Repeat("y", 1000), strings.Repeat("*s,", 20_000)
 	nested := "a: &a [" + strings.Repeat("y", 1000) + "]\n"
 	for from := 'a'; from < 'f'; from++ {
@@ -159,7 +159,7 @@ func TestDecodeRefusesTooManyValues(t *testing.T) {
 }
 
 // Common uses of aliases are accepted, and text that resembles aliases.
-func TestDecodeTakesAliases(t *testing.T) {
+func TestDecodeAcceptsAliases(t *testing.T) {
 	for name, spec := range map[string]string{
 		"aliases": "    env: &env [{name: A, value: b}]\n  - name: two\n    image: nginx\n    env: *env\n",
 		"a shell": "    command: [sh, -c, 'ls *foo >/dev/null 2>&1 && echo &x']\n",

@@ -12,9 +12,9 @@ import (
 	"github.com/podwright/podwright/internal/fs"
 )
 
-// silentRig returns a source with files that do not respond until they are released.
-func silentRig(t *testing.T, silent ...string) (r *rig, release func()) {
-	r = newRig(t, func(cfg *FileConfig) { cfg.NoWatch = true })
+// unresponsiveRig returns a source with files that do not respond until they are released.
+func unresponsiveRig(t *testing.T, silent ...string) (r *sourceRig, release func()) {
+	r = newSourceRig(t, func(cfg *FileConfig) { cfg.NoWatch = true })
 	blocked := make(chan struct{})
 	read := r.source.reader.read
 	r.source.reader.read = func(path string, known stamp) fs.Reading {
@@ -30,9 +30,9 @@ func silentRig(t *testing.T, silent ...string) (r *rig, release func()) {
 
 // A file that does not respond is named and does not affect other files. It is used as soon as it
 // responds.
-func TestSilentFile(t *testing.T) {
+func TestUnresponsiveFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, release := silentRig(t, "b")
+		r, release := unresponsiveRig(t, "b")
 		for _, name := range []string{"a", "b", "c"} {
 			r.write(name, manifestOf(name, "x"))
 		}
@@ -48,7 +48,7 @@ func TestSilentFile(t *testing.T) {
 
 		r.write("d", manifestOf("d", "x"))
 		require.Equal(t, []string{"ADD d"}, r.next())
-		require.Empty(t, r.problems, "told once")
+		require.Empty(t, r.problems, "each problem is logged once")
 		release()
 		require.Equal(t, []string{"ADD b"}, r.next())
 		require.NoError(t, r.source.CheckHealth())
@@ -58,27 +58,27 @@ func TestSilentFile(t *testing.T) {
 
 // A link with a new target is read while the read of the old target still blocks. Run's error
 // names the blocked read.
-func TestSilentLinkIsReplaced(t *testing.T) {
+func TestUnresponsiveLinkIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, release := silentRig(t, "link")
+		r, release := unresponsiveRig(t, "link")
 		target := filepath.Join(t.TempDir(), "good")
 		put(t, target, manifestOf("good", "x"))
 		require.NoError(t, os.Symlink("/silent", r.path("link")))
-		require.True(t, r.source.read().files[0].silent)
+		require.True(t, r.source.read().files[0].unresponsive)
 		r.source.reader.read = func(path string, known stamp) fs.Reading { return r.source.reader.reader.Read(path, known) }
-		require.True(t, r.source.read().files[0].silent, "no second read of the same link")
+		require.True(t, r.source.read().files[0].unresponsive, "no second read of the same link")
 		require.NoError(t, os.Remove(r.path("link")))
 		require.NoError(t, os.Symlink(target, r.path("link")))
-		require.False(t, r.source.read().files[0].silent)
+		require.False(t, r.source.read().files[0].unresponsive)
 		require.ErrorContains(t, r.source.join(), r.path("link"))
 		release()
 	})
 }
 
 // A folder that does not respond is unknown until it responds.
-func TestSilentFolder(t *testing.T) {
+func TestUnresponsiveFolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, _ := silentRig(t)
+		r, _ := unresponsiveRig(t)
 		r.write("a", manifestOf("a", "x"))
 		blocked := make(chan struct{})
 		list := r.source.reader.list

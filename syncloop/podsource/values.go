@@ -20,10 +20,10 @@ import (
 	yamlv3 "sigs.k8s.io/yaml/goyaml.v3"
 )
 
-// checkFit refuses values that do not fit the fields of a pod, with their paths. A decoder's error
+// checkValues refuses values that do not fit the fields of a pod, with their paths. A decoder's error
 // often lacks the path, and parsing or comparing some quantities takes minutes. The decoder
 // reports unknown fields.
-func checkFit(manifest []byte) error {
+func checkValues(manifest []byte) error {
 	text, err := yaml.YAMLToJSON(manifest)
 	if err != nil {
 		return cleanError(err)
@@ -57,7 +57,7 @@ func (c *checker) value(value any, t reflect.Type, at *field.Path) {
 	case reflect.PointerTo(t).Implements(unmarshaler): // times, and ports as names or numbers
 		c.leaf(value, t, at)
 	case t.Kind() == reflect.Struct && isObject:
-		c.fields(object, t, at)
+		c.structFields(object, t, at)
 	case t.Kind() == reflect.Map && isObject:
 		for _, key := range slices.Sorted(maps.Keys(object)) {
 			c.value(object[key], t.Elem(), at.Key(key))
@@ -71,12 +71,12 @@ func (c *checker) value(value any, t reflect.Type, at *field.Path) {
 	}
 }
 
-func (c *checker) fields(object map[string]any, t reflect.Type, at *field.Path) {
+func (c *checker) structFields(object map[string]any, t reflect.Type, at *field.Path) {
 	for i := range t.NumField() {
 		known := t.Field(i)
 		name := jsonName(known)
 		if name == "" && known.Anonymous {
-			c.fields(object, known.Type, at)
+			c.structFields(object, known.Type, at)
 			continue
 		}
 		if value, ok := object[name]; ok {
@@ -91,18 +91,18 @@ func (c *checker) leaf(value any, t reflect.Type, at *field.Path) {
 		err = json.Unmarshal(text, reflect.New(t).Interface())
 	}
 	if err != nil {
-		c.invalid(at, shortened(value), why(err, t))
+		c.invalid(at, shortened(value), typeError(err, t))
 	}
 }
 
-func why(err error, t reflect.Type) string {
+func typeError(err error, t reflect.Type) string {
 	if _, ok := err.(*json.UnmarshalTypeError); ok {
-		return "must be " + kindName(t)
+		return "must be " + typeName(t)
 	}
 	return err.Error()
 }
 
-func kindName(t reflect.Type) string {
+func typeName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Struct:
 		if reflect.PointerTo(t).Implements(unmarshaler) {
@@ -133,9 +133,9 @@ func shortened(value any) any {
 	}
 }
 
-// briefQuantity matches quantities that are fast to parse: without hundreds of digits or a large
+// shortQuantity matches quantities that are fast to parse: without hundreds of digits or a large
 // exponent.
-var briefQuantity = regexp.MustCompile(`^[+-]?[0-9.]{1,40}([eE][+-]?[0-9]{1,2}|[A-Za-z]{0,2})$`)
+var shortQuantity = regexp.MustCompile(`^[+-]?[0-9.]{1,40}([eE][+-]?[0-9]{1,2}|[A-Za-z]{0,2})$`)
 
 // quantity refuses invalid and negative quantities, and those above an int64, in units or in
 // thousandths of a cpu.
@@ -150,12 +150,12 @@ func (c *checker) quantity(value any, at *field.Path) {
 		most = resource.NewQuantity(math.MaxInt64/1000, resource.DecimalSI)
 	}
 	text = strings.TrimSpace(text)
-	if ok && huge.MatchString(text) {
+	if ok && hugeQuantity.MatchString(text) {
 		refuse("must be at most " + most.String())
 		return
 	}
 	q, err := resource.Quantity{}, error(nil)
-	if ok = ok && briefQuantity.MatchString(text); ok {
+	if ok = ok && shortQuantity.MatchString(text); ok {
 		q, err = resource.ParseQuantity(text)
 	}
 	switch {
@@ -168,8 +168,8 @@ func (c *checker) quantity(value any, at *field.Path) {
 	}
 }
 
-// huge matches quantities that are too large because of their exponent.
-var huge = regexp.MustCompile(`^\+?[0-9.]*[1-9][0-9.]*[eE]\+?0*[1-9][0-9]{2,}$`)
+// hugeQuantity matches quantities that are too large because of their exponent.
+var hugeQuantity = regexp.MustCompile(`^\+?[0-9.]*[1-9][0-9.]*[eE]\+?0*[1-9][0-9]{2,}$`)
 
 // notFinite returns an error with the path of a YAML number that JSON cannot represent, or nil.
 func notFinite(manifest []byte) error {
