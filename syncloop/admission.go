@@ -51,8 +51,8 @@ func Reject(reason, format string, args ...any) error {
 func AdmitAll(admitters ...Admitter) Admitter {
 	return AdmitterFunc(func(pod *v1.Pod, active []*v1.Pod) error {
 		for i, a := range admitters {
-			what := fmt.Sprintf("admitter %d of %d (%T)", i+1, len(admitters), a)
-			if err := run.Guard(what, func() error { return a.Admit(pod, active) }); !admitted(err) {
+			name := fmt.Sprintf("admitter %d of %d (%T)", i+1, len(admitters), a)
+			if err := run.Guard(name, func() error { return a.Admit(pod, active) }); !admitted(err) {
 				return err
 			}
 		}
@@ -66,6 +66,6 @@ func admitted(err error) bool {
 	if err == nil {
 		return true
 	}
-	why, ok := err.(*Rejection)
-	return ok && why == nil
+	rejection, ok := err.(*Rejection)
+	return ok && rejection == nil
 }

@@ -117,10 +117,10 @@ func (h *DefaultHandler) callAdmitter(pod *v1.Pod, b *batch) error {
 // refuse records and logs a refusal and returns its error. If OnReject panics, the pod waits
 // instead of being rejected.
 func (h *DefaultHandler) refuse(pod *v1.Pod, err error) error {
-	var why *Rejection
-	rejected := errors.As(err, &why) && why != nil
+	var rejection *Rejection
+	rejected := errors.As(err, &rejection) && rejection != nil
 	if rejected {
-		if panicked := run.Guard("OnReject", func() error { h.cfg.OnReject(pod, *why); return nil }); panicked != nil {
+		if panicked := run.Guard("OnReject", func() error { h.cfg.OnReject(pod, *rejection); return nil }); panicked != nil {
 			rejected, err = false, panicked
 		}
 	}
@@ -133,7 +133,7 @@ func (h *DefaultHandler) refuse(pod *v1.Pod, err error) error {
 	switch {
 	case refusedBefore && before.err.Error() == err.Error() && before.rejected == rejected:
 	case rejected:
-		h.cfg.Logger.Warn("pod rejected", append(podAttrs(pod), "reason", why.Reason, "message", why.Message)...)
+		h.cfg.Logger.Warn("pod rejected", append(podAttrs(pod), "reason", rejection.Reason, "message", rejection.Message)...)
 	default:
 		h.cfg.Logger.Warn("pod waits for admission", append(podAttrs(pod), "err", err, "stack", run.StackOf(err))...)
 	}

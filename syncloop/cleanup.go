@@ -186,12 +186,12 @@ type cleaning struct {
 	errs       []error
 }
 
-func (r *cleaning) run(what string, step func() error) error {
+func (r *cleaning) run(name string, step func() error) error {
 	if r.ctx.Err() != nil {
 		return r.ctx.Err()
 	}
-	SetStep(r.ctx, what)
-	err := run.Guard(what, step)
+	SetStep(r.ctx, name)
+	err := run.Guard(name, step)
 	if err != nil {
 		r.errs = append(r.errs, err)
 	}

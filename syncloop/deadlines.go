@@ -88,10 +88,10 @@ func (d deadlines) check(pods []*v1.Pod, started func(*v1.Pod) *metav1.Time, now
 			continue
 		}
 		current[pod.UID] = true
-		left := end.Sub(now)
+		remaining := end.Sub(now)
 		switch {
-		case left > 0:
-			pause = min(pause, left)
+		case remaining > 0:
+			pause = min(pause, remaining)
 			delete(d, pod.UID)
 		case !d[pod.UID].Equal(end):
 			d[pod.UID] = end

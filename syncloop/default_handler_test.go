@@ -258,8 +258,8 @@ func TestHandlerCleanersFail(t *testing.T) {
 	var ran []string
 	var h *DefaultHandler
 	var w *fakeWorkers
-	do := func(what string, err error) error {
-		ran = append(ran, fmt.Sprint(what, " after ", len(w.calls)))
+	do := func(step string, err error) error {
+		ran = append(ran, fmt.Sprint(step, " after ", len(w.calls)))
 		return err
 	}
 	cleaner := func(name string, prepared, cleaned error) Cleaner {
@@ -294,7 +294,7 @@ func TestHandlerCleanersFail(t *testing.T) {
 	require.Empty(t, ran)
 }
 
-// A deadline causes one event, and another one if it changes.
+// A deadline causes one event, and another event if it changes.
 func TestDeadlines(t *testing.T) {
 	begin := time.Now()
 	after := func(seconds int64) func(*v1.Pod) {

@@ -40,15 +40,15 @@ func TestDesiredRandom(t *testing.T) {
 		}
 		want := slices.SortedFunc(maps.Values(pods), compareCreation)
 		require.Equal(t, want, slices.AppendSeq([]*v1.Pod(nil), slices.Values(d.Pods())))
-		named := map[string]bool{}
+		present := map[string]bool{}
 		for _, pod := range want {
 			require.Same(t, pod, d.Get(pod.UID))
-			named[pod.Name] = true
+			present[pod.Name] = true
 		}
 		for i := range 5 {
 			name := fmt.Sprint(i)
 			pod := d.ByName("ns", name)
-			require.Equal(t, named[name], pod != nil)
+			require.Equal(t, present[name], pod != nil)
 			if pod != nil {
 				require.Same(t, pods[pod.UID], pod)
 				require.Equal(t, name, pod.Name)

@@ -85,9 +85,9 @@ func (d *dirty) takeSyncs() []Sync {
 func (d *dirty) takeHousekeeping() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	due := d.housekeeping
+	requested := d.housekeeping
 	d.housekeeping = false
-	return due
+	return requested
 }
 
 func (d *dirty) size() (sources, pods int) {

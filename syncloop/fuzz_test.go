@@ -46,7 +46,7 @@ func newFailingParts() *failingParts {
 }
 
 // call records one call of the handler.
-func (c *failingParts) call(uids []types.UID, note func(uid types.UID)) {
+func (c *failingParts) call(uids []types.UID, apply func(uid types.UID)) {
 	c.mu.Lock()
 	if c.running++; c.running > 1 {
 		c.overlaps++
@@ -62,7 +62,7 @@ func (c *failingParts) call(uids []types.UID, note func(uid types.UID)) {
 		c.mu.Lock()
 		bad := c.failing[uid]
 		if !bad {
-			note(uid)
+			apply(uid)
 		}
 		c.mu.Unlock()
 		if bad {
@@ -142,12 +142,12 @@ func (c *failingParts) healthy() error {
 }
 
 // step performs the action that two bytes encode.
-func (c *failingParts) step(l *Loop, what, which byte) {
+func (c *failingParts) step(l *Loop, action, which byte) {
 	uid := types.UID(fmt.Sprint(which % 5))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.version++
-	switch what % 10 {
+	switch action % 10 {
 	case 0, 1, 2:
 		c.emitted[uid] = c.version
 		l.Emit(Event{Kind: PodDirty + Kind(which%3)*3, UID: uid})

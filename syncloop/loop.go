@@ -95,7 +95,7 @@ func (l *Loop) Emit(e Event) { l.dirty.add(e) }
 
 // Run runs the sources and handles events until ctx is done, then waits for its goroutines. It
 // returns nil after an orderly end. If a source or the handler ignores its context for
-// ShutdownTimeout, the error names it. Pods are left unchanged. Run may be called once; a second
+// ShutdownTimeout, the error names it. Pods stay unchanged. Run may be called once; a second
 // call returns ErrAlreadyRun.
 func (l *Loop) Run(ctx context.Context) error {
 	if !l.state.enter() {
@@ -108,8 +108,8 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 	running.Go("handler", func() { l.loop(ctx) })
 	<-ctx.Done()
-	if left := running.Wait(l.cfg.ShutdownTimeout); len(left) > 0 {
-		return fmt.Errorf("syncloop: still running %s after the stop: %s", l.cfg.ShutdownTimeout, strings.Join(left, ", "))
+	if unfinished := running.Wait(l.cfg.ShutdownTimeout); len(unfinished) > 0 {
+		return fmt.Errorf("syncloop: still running %s after the stop: %s", l.cfg.ShutdownTimeout, strings.Join(unfinished, ", "))
 	}
 	return nil
 }

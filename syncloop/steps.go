@@ -160,11 +160,11 @@ func (l *Loop) change(ctx context.Context, source string, set *handledSet, c Cha
 }
 
 // stepName adds the pod to the name of a step if there is exactly one.
-func stepName(what string, pods []*v1.Pod) string {
+func stepName(step string, pods []*v1.Pod) string {
 	if len(pods) != 1 {
-		return what
+		return step
 	}
-	return fmt.Sprintf("%s: pod %s/%s (%s)", what, pods[0].Namespace, pods[0].Name, pods[0].UID)
+	return fmt.Sprintf("%s: pod %s/%s (%s)", step, pods[0].Namespace, pods[0].Name, pods[0].UID)
 }
 
 // handleSyncs passes syncs to the handler, one by one if it panics.
@@ -172,11 +172,11 @@ func (l *Loop) handleSyncs(ctx context.Context, syncs []Sync) {
 	if ctx.Err() != nil {
 		return
 	}
-	what := "syncing pods"
+	step := "syncing pods"
 	if len(syncs) == 1 {
-		what = fmt.Sprintf("syncing pod %s", syncs[0].UID)
+		step = fmt.Sprintf("syncing pod %s", syncs[0].UID)
 	}
-	if l.step(what, func() error { l.cfg.Handler.HandlePodSyncs(ctx, syncs); return nil }) == nil {
+	if l.step(step, func() error { l.cfg.Handler.HandlePodSyncs(ctx, syncs); return nil }) == nil {
 		return
 	}
 	if len(syncs) == 1 {
@@ -207,17 +207,17 @@ func (l *Loop) housekeep(ctx context.Context) {
 }
 
 // step runs one call and updates LastActive.
-func (l *Loop) step(what string, call func() error) error {
+func (l *Loop) step(name string, call func() error) error {
 	active := func(st *Status) { st.LastActive = time.Now() }
 	l.state.set(active)
 	defer l.state.set(active)
-	return l.watch(what, call)
+	return l.watch(name, call)
 }
 
 // watch runs a callback and shows it in Status. It converts a panic into an error.
-func (l *Loop) watch(what string, call func() error) error {
-	l.state.set(func(st *Status) { st.Doing, st.Since, st.Step = what, time.Now(), "" })
-	err := run.Guard(what, call)
+func (l *Loop) watch(name string, call func() error) error {
+	l.state.set(func(st *Status) { st.Doing, st.Since, st.Step = name, time.Now(), "" })
+	err := run.Guard(name, call)
 	l.state.set(func(st *Status) { st.Doing, st.Since, st.Step = "", time.Time{}, "" })
 	var panicked *PanicError
 	if errors.As(err, &panicked) {

@@ -180,7 +180,7 @@ func (m *Manager) Retry(trigger string, active []*v1.Pod) []types.UID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for uid := range m.waiting {
-		if _, still := waiting[uid]; !still && !slices.Contains(touched, uid) {
+		if _, waits := waiting[uid]; !waits && !slices.Contains(touched, uid) {
 			touched = append(touched, uid)
 		}
 	}
@@ -254,7 +254,7 @@ func (m *Manager) refuse(v Verdict) {
 	m.cfg.Event(podfacts.Reference(v.Pod), v1.EventTypeWarning, reason, podfacts.ResizeMessage("Pod resize "+v.Waiting.Reason, v.Pod, v.Waiting.Message))
 }
 
-// Waiting returns the waiting resize of a pod, or false if there is none.
+// Waiting returns the waiting resize of a pod, or false without one.
 func (m *Manager) Waiting(uid types.UID) (Waiting, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

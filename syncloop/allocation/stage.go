@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Stage is the stage of a Store for podworkers/stages, released when a pod is gone. A pod does not
+// Stage is the stage of a Store for podworkers/stages, released after a pod has finished. A pod does not
 // start before its allocation is in the file, so the file contains each started pod even after a
 // kill.
 type Stage struct{ store *Store }

@@ -22,7 +22,7 @@
 // # Rules for a PodSource
 //
 // RunPods feeds sets of pods and reads them as the Loop does. After the source has emitted
-// PodsChanged, reading returns the newest complete set. Before the first set there is none; an
+// PodsChanged, reading returns the newest complete set. Before the first set it returns false; an
 // empty set counts as a set. Of several pods with one name or UID the first counts. Reading has no
 // side effect. The source copies the pods that it receives, and the pods that it returned never
 // change. The source is ready after the first Handled that follows a set.

@@ -80,7 +80,7 @@ func limitsStorage(pod *v1.Pod) bool {
 	return pod.Spec.Resources != nil && has(*pod.Spec.Resources) || slices.ContainsFunc(pod.Spec.Containers, of) || slices.ContainsFunc(pod.Spec.InitContainers, of)
 }
 
-// exceeds reports whether used is above limit. A limit of zero is none. A limit may be larger than
+// exceeds reports whether used is above limit. A limit of zero is ignored. A limit may be larger than
 // an int64.
 func exceeds(used uint64, limit resource.Quantity) bool {
 	return limit.Sign() > 0 && limit.CmpInt64(signed(used)) < 0

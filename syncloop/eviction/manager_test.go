@@ -59,10 +59,10 @@ func (b *testNode) config() Config {
 	}
 }
 
-func (b *testNode) set(left uint64, fails error) {
+func (b *testNode) set(available uint64, fails error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.available, b.err = left, fails
+	b.available, b.err = available, fails
 }
 
 func without(pods []*v1.Pod, uid types.UID) (out []*v1.Pod) {
@@ -335,7 +335,7 @@ func TestPassesNeedThresholdsOrLimits(t *testing.T) {
 	}
 }
 
-// The optional fields can be left out.
+// The optional fields may be unset.
 func TestMinimalConfig(t *testing.T) {
 	b := &testNode{signal: MemoryAvailable, available: 1, pods: []*v1.Pod{newPod("a")}}
 	b.runFor(t, 500*time.Millisecond, func(cfg *Config) {

@@ -30,7 +30,7 @@ func FromChannel(m *Merger, source string, sets <-chan []*v1.Pod) (syncloop.Even
 				if !ok {
 					return nil
 				}
-				_ = m.Set(source, pods, emit) // the Merger reports the pods that it leaves out
+				_ = m.Set(source, pods, emit) // the Merger reports ignored pods
 			}
 		}
 	}), nil

@@ -180,8 +180,8 @@ func (f *FileSource) Run(ctx context.Context, emit func(syncloop.Event)) error {
 
 // join waits for blocked reads.
 func (f *FileSource) join() error {
-	if left := f.reader.join(joinTime); len(left) > 0 {
-		return fmt.Errorf("podsource: still reading %s after the stop: %s", joinTime, strings.Join(left, ", "))
+	if blocked := f.reader.join(joinTime); len(blocked) > 0 {
+		return fmt.Errorf("podsource: still reading %s after the stop: %s", joinTime, strings.Join(blocked, ", "))
 	}
 	return nil
 }

@@ -130,9 +130,9 @@ func (r *sourceRig) write(name, content string) {
 // rename writes a file aside and renames it, as careful programs do.
 func (r *sourceRig) rename(name, content string) {
 	r.t.Helper()
-	aside := filepath.Join(r.t.TempDir(), name)
-	put(r.t, aside, content)
-	require.NoError(r.t, os.Rename(aside, r.path(name)))
+	temporary := filepath.Join(r.t.TempDir(), name)
+	put(r.t, temporary, content)
+	require.NoError(r.t, os.Rename(temporary, r.path(name)))
 }
 
 func manifestOf(name, image string) string {

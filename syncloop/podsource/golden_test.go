@@ -34,7 +34,7 @@ func TestDecodeAsUpstream(t *testing.T) {
 			require.NoError(t, err)
 			got, err := d.Decode(text, "file:"+manifest)
 			require.NoError(t, err)
-			if name == "sysctls" { // upstream writes the other form into the pod; here only requests have it
+			if name == "sysctls" { // upstream rewrites the name in the pod; here only runtime requests have that form
 				got.Spec.SecurityContext.Sysctls[1].Name = "net.ipv4.ip_local_port_range"
 			}
 			require.Equal(t, jsonOf(t, want.Spec), jsonOf(t, got.Spec))

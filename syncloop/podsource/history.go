@@ -326,8 +326,8 @@ func (l *history) collect(now time.Time, v *outcome) {
 		if t.text == "" {
 			return
 		}
-		if left := l.settle - now.Sub(t.since); left > 0 {
-			v.rescanWithin(left)
+		if remaining := l.settle - now.Sub(t.since); remaining > 0 {
+			v.rescanWithin(remaining)
 			return
 		}
 		v.problems = append(v.problems, Problem{Path: path, Message: t.text, Since: t.since, KeptLastGood: kept, NoAnswer: t.unresponsive, rival: t.rival})

@@ -51,7 +51,7 @@ func runHTTP(t *testing.T, edit func(*HTTPConfig), server fakeServer) (*HTTPSour
 		began := time.Now()
 		stop()
 		require.NoError(t, <-done)
-		require.Zero(t, time.Since(began), "an agent that stops does not wait for an answer")
+		require.Zero(t, time.Since(began), "Run returns without waiting for the reply")
 	})
 	synctest.Wait()
 	return h, m
@@ -78,7 +78,7 @@ func TestHTTPSourceRequests(t *testing.T) {
 		pass(41 * time.Second)
 		require.Equal(t, []time.Duration{0, 20 * time.Second, 40 * time.Second}, times)
 		pod := m.Changes("http")[0].Pods[0]
-		require.Empty(t, pod.Spec.Tolerations, "only pods from files have one")
+		require.Empty(t, pod.Spec.Tolerations, "only pods from files tolerate all taints")
 		require.Equal(t, h.redactedURL, h.Origin(pod.UID))
 		require.Empty(t, h.Origin("another"))
 	})
@@ -98,7 +98,7 @@ func TestHTTPSourceProblems(t *testing.T) {
 		"no reply":     {hang, "no complete reply within 10s"},
 		"a slow reply": {func(r *http.Request) (*http.Response, error) { return endless(r, 0) }, "no complete reply within 10s"},
 		"too much":     {func(r *http.Request) (*http.Response, error) { return endless(r, maxSize+1) }, "more than 10485760 bytes"},
-		"cut off": {func(*http.Request) (*http.Response, error) {
+		"truncated reply": {func(*http.Request) (*http.Response, error) {
 			resp, _ := answerOf(200, "")
 			resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("kind"), failing{}))
 			return resp, nil
@@ -117,7 +117,7 @@ func TestHTTPSourceProblems(t *testing.T) {
 					})
 				pass(time.Minute)
 				require.False(t, m.SourceReady("http"))
-				require.Empty(t, m.Changes("http"), "never heard")
+				require.Empty(t, m.Changes("http"), "no problem within the timeout")
 				problems := h.Problems()
 				require.Len(t, problems, 1)
 				require.Contains(t, problems[0].Message, c.want)
@@ -132,7 +132,7 @@ func TestHTTPSourceProblems(t *testing.T) {
 
 				good.Store(false)
 				pass(31 * time.Second)
-				require.Empty(t, m.Changes("http"), "what ran goes on")
+				require.Empty(t, m.Changes("http"), "the pods continue")
 				require.Len(t, h.Problems(), 1)
 				require.True(t, h.Problems()[0].KeptLastGood)
 			})

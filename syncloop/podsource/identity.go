@@ -54,7 +54,7 @@ type ignoredPod struct {
 	message string
 }
 
-// choose splits a set into the pods to take and the pods to leave out. The error names the pods
+// choose splits a set into the pods to take and the pods to ignore. The error names the pods
 // without identity.
 func choose(pods []*v1.Pod) (taken []*v1.Pod, refused []ignoredPod, err error) {
 	var errs []error

@@ -27,7 +27,7 @@ type MergerConfig struct {
 	Sources []string
 	// Event records a Kubernetes event about a pod. Optional.
 	Event podwright.EventFunc
-	// Logger receives warnings about pods that are left out. Optional: without it they are
+	// Logger receives warnings about pods that are ignored. Optional: without it they are
 	// discarded.
 	Logger *slog.Logger
 }
@@ -95,7 +95,7 @@ func (m *Merger) source(name string) *sourceState {
 
 // Set replaces the complete set of pods of a source; an empty set means that it has none. The pods
 // are copied. Of several pods with one name and namespace, or one UID, the first is taken and the
-// others are left out with a warning. Pods without UID, name or namespace are left out, too; the
+// others are ignored with a warning. Pods without UID, name or namespace are ignored, too; the
 // returned error wraps ErrNoIdentity and names them with the field. The remaining pods are taken.
 // Set registers the source.
 //

@@ -119,7 +119,7 @@ func TestMergerReady(t *testing.T) {
 	require.ErrorIs(t, m.Register(""), ErrNoSource)
 }
 
-// Pods without identity are left out, each named with its field. The remaining pods of the set are
+// Pods without identity are ignored, each named with its field. The remaining pods of the set are
 // taken, also from a channel and an iterator.
 func TestMergerRefusesPodsWithoutIdentity(t *testing.T) {
 	m := newMerger(t, MergerConfig{})

@@ -15,7 +15,7 @@ func (c *checker) checkReferences(allowed []string) {
 }
 
 // referencedKind returns the kind of the object that a field of a pod's spec refers to, or "".
-// Indexes of lists are left out, and init containers are containers.
+// Indexes of lists are omitted, and init containers are containers.
 func referencedKind(path string) string {
 	switch strings.TrimPrefix(path, ".") {
 	case "serviceAccountName", "serviceAccount", "volumes[].projected.sources[].serviceAccountToken":

@@ -35,7 +35,7 @@ func FromSeq(m *Merger, source string, sets func(ctx context.Context) iter.Seq2[
 			if err != nil {
 				return fmt.Errorf("source %q: %w", source, err)
 			}
-			_ = m.Set(source, pods, emit) // the Merger reports the pods that it leaves out
+			_ = m.Set(source, pods, emit) // the Merger reports ignored pods
 		}
 		return nil
 	}), nil

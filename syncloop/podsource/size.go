@@ -51,7 +51,7 @@ func countValues(manifest []byte) int {
 	return n
 }
 
-// A manifest without a match has no alias. "2>&1" looks like an anchor and is none.
+// A manifest without a match has no alias. "2>&1" is no anchor but matches the pattern.
 var anchor, alias = regexp.MustCompile(`&[0-9A-Za-z_-]`), regexp.MustCompile(`\*[0-9A-Za-z_-]`)
 
 type expansion struct {

@@ -120,12 +120,12 @@ func TestDecodeRefusesExpandingAliases(t *testing.T) {
 		nested += fmt.Sprintf("%c: &%c [%s]\n", from+1, from+1, strings.Repeat(fmt.Sprintf("*%c,", from), 9))
 	}
 	for name, manifest := range map[string]string{
-		"text":      "s: &s " + long + "\nl: [" + many + "]\n",
-		"key":       "s: &s " + long + "\nl: [" + strings.Repeat("{*s : 1},", 20_000) + "]\n",
-		"binary":    "s: &s !!binary " + long + "\nl: [" + many + "]\n",
-		"JSON":      `{"s":&s "` + long + `","l":[` + many + `]}`,
-		"in levels": nested,
-		"merged":    "s: &s {k: " + long + "}\nl: [" + strings.Repeat("{<<: *s},", 20_000) + "]\n",
+		"text":           "s: &s " + long + "\nl: [" + many + "]\n",
+		"key":            "s: &s " + long + "\nl: [" + strings.Repeat("{*s : 1},", 20_000) + "]\n",
+		"binary":         "s: &s !!binary " + long + "\nl: [" + many + "]\n",
+		"JSON":           `{"s":&s "` + long + `","l":[` + many + `]}`,
+		"nested aliases": nested,
+		"merged":         "s: &s {k: " + long + "}\nl: [" + strings.Repeat("{<<: *s},", 20_000) + "]\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := testDecoder()
@@ -161,9 +161,9 @@ func TestDecodeRefusesTooManyValues(t *testing.T) {
 // Common uses of aliases are accepted, and text that resembles aliases.
 func TestDecodeAcceptsAliases(t *testing.T) {
 	for name, spec := range map[string]string{
-		"aliases": "    env: &env [{name: A, value: b}]\n  - name: two\n    image: nginx\n    env: *env\n",
-		"a shell": "    command: [sh, -c, 'ls *foo >/dev/null 2>&1 && echo &x']\n",
-		"many":    "    env:\n" + strings.Repeat("    - &a {name: A, value: b}\n    - *a\n", 1000),
+		"aliases":       "    env: &env [{name: A, value: b}]\n  - name: two\n    image: nginx\n    env: *env\n",
+		"shell command": "    command: [sh, -c, 'ls *foo >/dev/null 2>&1 && echo &x']\n",
+		"many":          "    env:\n" + strings.Repeat("    - &a {name: A, value: b}\n    - *a\n", 1000),
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := testDecoder().Decode([]byte(web+spec), "file:/m/x.yaml")

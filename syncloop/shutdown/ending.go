@@ -88,13 +88,13 @@ func (m *Manager) endGroup(ctx context.Context, g Group) {
 
 // within calls f and returns after limit, even if f ignores its context. Run waits for f before it
 // returns.
-func (m *Manager) within(ctx context.Context, limit time.Duration, what string, f func(context.Context) error) {
+func (m *Manager) within(ctx context.Context, limit time.Duration, step string, f func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	done := make(chan struct{})
-	m.calls.Go(what, func() {
+	m.calls.Go(step, func() {
 		defer cancel()
 		defer close(done)
-		m.guard(what, func() error { return f(ctx) })
+		m.guard(step, func() error { return f(ctx) })
 	})
 	select {
 	case <-done:

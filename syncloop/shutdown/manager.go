@@ -116,8 +116,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	m.stop(run.EndOf(ctx))
 	m.unlock()
-	if left := m.calls.Wait(m.cfg.ShutdownTimeout); len(left) > 0 {
-		return fmt.Errorf("%w; still running: %s", run.EndOf(ctx), strings.Join(left, ", "))
+	if unfinished := m.calls.Wait(m.cfg.ShutdownTimeout); len(unfinished) > 0 {
+		return fmt.Errorf("%w; still running: %s", run.EndOf(ctx), strings.Join(unfinished, ", "))
 	}
 	return run.EndOf(ctx)
 }
@@ -221,8 +221,8 @@ func (m *Manager) changed(down bool) {
 }
 
 // guard runs a callback and logs its error or panic.
-func (m *Manager) guard(what string, f func() error) {
-	if err := run.Guard(what, f); err != nil {
-		m.cfg.Logger.Warn("node shutdown step failed", "step", what, "err", err, "stack", run.StackOf(err))
+func (m *Manager) guard(step string, f func() error) {
+	if err := run.Guard(step, f); err != nil {
+		m.cfg.Logger.Warn("node shutdown step failed", "step", step, "err", err, "stack", run.StackOf(err))
 	}
 }

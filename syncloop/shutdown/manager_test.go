@@ -135,9 +135,9 @@ func (w *testNode) record(format string, args ...any) {
 func (w *testNode) take() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	said := w.events
+	events := w.events
 	w.events = nil
-	return said
+	return events
 }
 
 func (w *testNode) kill(ctx context.Context, p *v1.Pod, seconds int64) error {
