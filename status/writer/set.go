@@ -50,7 +50,7 @@ func (w *Writer) Terminate(pod *v1.Pod) error {
 	}
 	w.update(pod, true, func(e *entry, before *v1.PodStatus) v1.PodStatus {
 		judged := *pod
-		judged.Status = *w.decisive(e, pod, before)
+		judged.Status = *w.decisiveStatus(e, pod, before)
 		for _, d := range e.deliveries {
 			d.finished = true
 		}
@@ -61,7 +61,7 @@ func (w *Writer) Terminate(pod *v1.Pod) error {
 
 // decisiveStatus returns the status that decides the end of a pod: the last known status of the
 // first sink, otherwise the pod's own, or before if there are only Receivers. The caller holds mu.
-func (w *Writer) decisive(e *entry, pod *v1.Pod, before *v1.PodStatus) *v1.PodStatus {
+func (w *Writer) decisiveStatus(e *entry, pod *v1.Pod, before *v1.PodStatus) *v1.PodStatus {
 	decisive := before
 	for _, d := range e.deliveries {
 		switch {
