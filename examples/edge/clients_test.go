@@ -43,14 +43,14 @@ func TestClientsThatDoNothing(t *testing.T) {
 	var clients sync.WaitGroup
 	var answered atomic.Int32
 	begin := time.Now()
-	deaf, err := net.Dial("tcp", e.address)
+	silent, err := net.Dial("tcp", e.address)
 	require.NoError(t, err)
-	defer deaf.Close()
+	defer silent.Close()
 	given := make(chan error, 1)
 	go func() { // sends requests until the unread replies fill all buffers
-		err := deaf.SetWriteDeadline(begin.Add(5 * time.Minute))
+		err := silent.SetWriteDeadline(begin.Add(5 * time.Minute))
 		for err == nil {
-			_, err = io.WriteString(deaf, strings.Repeat("GET / HTTP/1.1\r\nHost: e\r\n\r\n", 100))
+			_, err = io.WriteString(silent, strings.Repeat("GET / HTTP/1.1\r\nHost: e\r\n\r\n", 100))
 		}
 		given <- err
 	}()

@@ -43,16 +43,16 @@ func forward(t *testing.T, to string) string {
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	go func() {
 		for {
-			here, err := l.Accept()
+			local, err := l.Accept()
 			if err != nil {
 				return
 			}
-			there, err := net.Dial("unix", strings.TrimPrefix(to, "unix://"))
+			remote, err := net.Dial("unix", strings.TrimPrefix(to, "unix://"))
 			if err != nil {
-				_ = here.Close()
+				_ = local.Close()
 				continue
 			}
-			for _, way := range [][2]net.Conn{{here, there}, {there, here}} {
+			for _, way := range [][2]net.Conn{{local, remote}, {remote, local}} {
 				go func() {
 					_, _ = io.Copy(way[0], way[1])
 					_, _ = way[0].Close(), way[1].Close()

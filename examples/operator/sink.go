@@ -33,7 +33,7 @@ func (w *workloads) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodS
 	}
 	obj, err = w.client.Namespace(ref.Namespace).UpdateStatus(ctx, obj, metav1.UpdateOptions{})
 	if err != nil {
-		return nil, refusal(ref, err)
+		return nil, sinkError(ref, err)
 	}
 	one.ResourceVersion = obj.GetResourceVersion()
 	return &v1.Pod{ObjectMeta: one.ObjectMeta, Status: one.Status.PodStatus}, nil
@@ -44,13 +44,13 @@ func (w *workloads) Delete(ctx context.Context, ref status.Ref) error {
 	if err != nil {
 		return err
 	}
-	return refusal(ref, w.hold(ctx, one, false))
+	return sinkError(ref, w.setFinalizer(ctx, one, false))
 }
 
 func (w *workloads) get(ctx context.Context, ref status.Ref) (*unstructured.Unstructured, *workload, error) {
 	obj, err := w.client.Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
-		return nil, nil, refusal(ref, err)
+		return nil, nil, sinkError(ref, err)
 	}
 	one, err := decode(obj)
 	return obj, one, err
@@ -65,8 +65,8 @@ func (w *workloads) own(ctx context.Context, ref status.Ref) (*unstructured.Unst
 	return obj, one, err
 }
 
-// refusal converts an error of the API server to an error of status.Sink.
-func refusal(ref status.Ref, err error) error {
+// sinkError converts an error of the API server to an error of status.Sink.
+func sinkError(ref status.Ref, err error) error {
 	switch {
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("%v: %w: %w", ref, status.ErrNotFound, err)

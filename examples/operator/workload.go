@@ -31,9 +31,9 @@ type workload struct {
 	} `json:"status"`
 }
 
-func (w *workloads) hold(ctx context.Context, one *workload, hold bool) error {
+func (w *workloads) setFinalizer(ctx context.Context, one *workload, set bool) error {
 	all := slices.DeleteFunc(slices.Clone(one.Finalizers), func(f string) bool { return f == finalizer })
-	if hold {
+	if set {
 		all = append(all, finalizer)
 	}
 	return w.patch(ctx, one, map[string]any{"metadata": map[string]any{"finalizers": all, "resourceVersion": one.ResourceVersion}})

@@ -40,24 +40,24 @@ func newWorkloads(client dynamic.Interface, runner string, file func(types.UID) 
 	w := &workloads{
 		runner: runner, file: file, client: client.Resource(kind), changed: make(chan struct{}, 1), good: map[types.UID]*v1.Pod{},
 		informer: dynamicinformer.NewFilteredDynamicInformer(client, kind, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
-		decoder:  podsource.Decoder{NodeName: runner, Volumes: []string{"image"}, Check: refuse},
+		decoder:  podsource.Decoder{NodeName: runner, Volumes: []string{"image"}, Check: checkSupported},
 	}
 	_, _ = w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ // fails only after the informer has stopped
-		AddFunc: func(any) { w.look() }, UpdateFunc: func(any, any) { w.look() }, DeleteFunc: func(any) { w.look() },
+		AddFunc: func(any) { w.trigger() }, UpdateFunc: func(any, any) { w.trigger() }, DeleteFunc: func(any) { w.trigger() },
 	})
 	return w
 }
 
-// look triggers another pass of sets.
-func (w *workloads) look() {
+// trigger triggers another pass of sets.
+func (w *workloads) trigger() {
 	select {
 	case w.changed <- struct{}{}:
 	default: // a pass is pending
 	}
 }
 
-// refuse returns errors for fields that need files of this machine or are not supported.
-func refuse(pod *v1.Pod) []error {
+// checkSupported returns errors for fields that need files of this machine or are not supported.
+func checkSupported(pod *v1.Pod) []error {
 	errs := append(pods.Unsupported(pod), probe.Validate(pod)...)
 	if len(pod.Spec.HostAliases) > 0 {
 		errs = append(errs, errors.New("spec.hostAliases: not supported, because it needs a file on the runtime's machine"))
@@ -130,16 +130,16 @@ func (w *workloads) pod(ctx context.Context, one *workload) *v1.Pod {
 		w.good[one.UID] = pod
 	}
 	if refused != one.Status.Refused {
-		slog.Info("a workload's spec", "workload", one.Namespace+"/"+one.Name, "refused", refused)
+		slog.Info("Workload spec checked", "workload", one.Namespace+"/"+one.Name, "refused", refused)
 		_ = w.patch(ctx, one, map[string]any{"status": map[string]any{"refused": refused}}, "status") // the log has it, too
 	}
-	held := slices.Contains(one.Finalizers, finalizer)
+	hasFinalizer := slices.Contains(one.Finalizers, finalizer)
 	switch pod = w.good[one.UID]; {
-	case pod == nil && held && one.DeletionTimestamp != nil:
-		w.again(w.hold(ctx, one, false)) // the pod has never run
-	case pod == nil, !held && one.DeletionTimestamp != nil:
+	case pod == nil && hasFinalizer && one.DeletionTimestamp != nil:
+		w.retry(w.setFinalizer(ctx, one, false)) // the pod has never run
+	case pod == nil, !hasFinalizer && one.DeletionTimestamp != nil:
 		return nil
-	case !held && w.again(w.hold(ctx, one, true)):
+	case !hasFinalizer && w.retry(w.setFinalizer(ctx, one, true)):
 		// A new workload starts only with the finalizer, because its end would be missed
 		// otherwise. A workload with the finalizer continues: the informer lags, and its version
 		// conflicts with the operator's own write.
@@ -153,10 +153,10 @@ func (w *workloads) pod(ctx context.Context, one *workload) *v1.Pod {
 	return pod
 }
 
-// again triggers another pass a second after a failure, because no event may follow.
-func (w *workloads) again(err error) bool {
+// retry triggers another pass a second after a failure, because no event may follow.
+func (w *workloads) retry(err error) bool {
 	if err != nil {
-		time.AfterFunc(time.Second, w.look)
+		time.AfterFunc(time.Second, w.trigger)
 	}
 	return err != nil
 }

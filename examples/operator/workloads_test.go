@@ -32,7 +32,7 @@ func TestInformerIsBehind(t *testing.T) {
 		"spec":     map[string]any{"runner": "us", "pod": map[string]any{"containers": []any{map[string]any{"name": "main", "image": "i"}}}},
 	}}))
 
-	require.Empty(t, w.pods(t.Context()), "it is not held, so its end would not be known")
+	require.Empty(t, w.pods(t.Context()), "no pod without the finalizer, because its deletion could be missed")
 	<-w.changed // a retry without an event
 	conflict = false
 	require.Len(t, w.pods(t.Context()), 1)

@@ -95,23 +95,23 @@ func (a *Agent) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, 
 	if err != nil {
 		return false, err
 	}
-	held, next := hold(observed)
-	switch phase, err := a.tell(w, observed, held, false); {
+	reason, next := backOff(observed)
+	switch phase, err := a.setStatus(w, observed, reason, false); {
 	case err != nil:
 		return false, err
 	case phase == v1.PodSucceeded || phase == v1.PodFailed:
 		return true, nil
 	case running(observed):
 		return false, nil
-	case held != nil:
-		return false, podworkers.RetryAt(errors.New(held.Message), next)
+	case reason != nil:
+		return false, podworkers.RetryAt(errors.New(reason.Message), next)
 	}
 	if err := a.Hypervisor.Boot(ctx, w.Pod); err != nil {
-		_, refused := a.tell(w, observed, &status.Reason{Reason: "BootFailed", Message: err.Error()}, false)
+		_, refused := a.setStatus(w, observed, &status.Reason{Reason: "BootFailed", Message: err.Error()}, false)
 		return false, errors.Join(err, refused)
 	}
 	if observed, err = a.pleg.Observe(ctx, w.Pod.UID, time.Now()); err == nil {
-		_, err = a.tell(w, observed, nil, false)
+		_, err = a.setStatus(w, observed, nil, false)
 	}
 	return false, err
 }
@@ -123,7 +123,7 @@ func (a *Agent) SyncTerminatingPod(ctx context.Context, w podworkers.Work) error
 	}
 	observed, err := a.pleg.Observe(ctx, w.Pod.UID, time.Now())
 	if err == nil {
-		_, err = a.tell(w, observed, nil, true)
+		_, err = a.setStatus(w, observed, nil, true)
 	}
 	return err
 }
@@ -138,9 +138,9 @@ func (a *Agent) SyncTerminatingOrphan(ctx context.Context, o podworkers.RuntimeP
 	return a.Hypervisor.Shutdown(ctx, o.UID, 30*time.Second)
 }
 
-// hold returns the back-off before the next boot of a stopped machine: 10 s after its end, doubled
-// each time, up to 5 min. It depends only on the machine, so the next agent continues it.
-func hold(observed *observed.Pod) (*status.Reason, time.Time) {
+// backOff returns the back-off before the next boot of a stopped machine: 10 s after its end,
+// doubled each time, up to 5 min. It depends only on the machine, so the next agent continues it.
+func backOff(observed *observed.Pod) (*status.Reason, time.Time) {
 	if len(observed.Containers) == 0 || running(observed) {
 		return nil, time.Time{}
 	}
@@ -156,16 +156,16 @@ func hold(observed *observed.Pod) (*status.Reason, time.Time) {
 	return &status.Reason{Reason: "CrashLoopBackOff", Message: fmt.Sprintf("back-off %s booting %s again, exit code %d", pause, c.Name, c.ExitCode)}, next
 }
 
-// tell computes the status of a pod and publishes it.
-func (a *Agent) tell(w podworkers.Work, observed *observed.Pod, why *status.Reason, terminal bool) (v1.PodPhase, error) {
+// setStatus computes the status of a pod and publishes it.
+func (a *Agent) setStatus(w podworkers.Work, observed *observed.Pod, reason *status.Reason, terminal bool) (v1.PodPhase, error) {
 	if a.Saved != nil && a.statuses.Get(w.Pod.UID) == nil {
 		if saved := a.Saved(w.Pod.UID); saved != nil {
 			a.statuses.Restore(w.Pod, *saved)
 		}
 	}
 	in := status.Input{Pod: w.Pod, Observed: observed, Previous: a.statuses.Get(w.Pod.UID), Override: w.Status, Terminal: terminal, Now: time.Now()}
-	if why != nil {
-		in.StartFailures = map[string]status.Reason{w.Pod.Spec.Containers[0].Name: *why}
+	if reason != nil {
+		in.StartFailures = map[string]status.Reason{w.Pod.Spec.Containers[0].Name: *reason}
 	}
 	result, err := status.Compute(in)
 	if err != nil {

@@ -36,8 +36,8 @@ type fleet struct {
 	pods chan []*v1.Pod
 	stop func()
 
-	mu   sync.Mutex
-	told map[types.UID]*v1.PodStatus
+	mu       sync.Mutex
+	received map[types.UID]*v1.PodStatus
 }
 
 // inBubble runs a test with a hypervisor. Its images run until the power button is pressed, crash
@@ -48,7 +48,7 @@ func inBubble(t *testing.T, test func(t *testing.T, f *fleet)) {
 	defer bound.Stop()
 	synctest.Test(t, func(t *testing.T) {
 		end, unplug := context.WithCancel(context.Background())
-		f := &fleet{t: t, told: map[types.UID]*v1.PodStatus{}, Hypervisor: &Hypervisor{Images: map[string]Guest{
+		f := &fleet{t: t, received: map[types.UID]*v1.PodStatus{}, Hypervisor: &Hypervisor{Images: map[string]Guest{
 			"steady": func(powered context.Context) int32 { <-powered.Done(); return 0 },
 			"crash":  func(context.Context) int32 { time.Sleep(time.Minute); return 3 },
 			"once":   func(context.Context) int32 { time.Sleep(time.Second); return 0 },
@@ -73,7 +73,7 @@ func (f *fleet) start() {
 		Told: func(_ context.Context, pod *v1.Pod, s *v1.PodStatus) error {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			f.told[pod.UID] = s
+			f.received[pod.UID] = s
 			return nil
 		},
 		Saved: f.status,
@@ -95,7 +95,7 @@ func (f *fleet) set(passes time.Duration, pods ...*v1.Pod) {
 func (f *fleet) status(uid types.UID) *v1.PodStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.told[uid]
+	return f.received[uid]
 }
 
 func (f *fleet) container(uid types.UID) v1.ContainerStatus {

@@ -15,7 +15,7 @@
 //     restartPolicy Never has run.
 //
 // Package podworkers retries a failed call, such as a boot, after 10 to 15 s. The agent implements
-// the back-off of machines that stop repeatedly in hold: 10 s after the end, doubled with each
+// the back-off of machines that stop repeatedly in backOff: 10 s after the end, doubled with each
 // boot up to 5 min, and 10 s again after a run of 10 min. It passes the end of the pause to
 // RetryAt.
 package vmfleet

@@ -25,9 +25,9 @@ type Hypervisor struct {
 	// Images are the guests by image name.
 	Images map[string]Guest
 
-	mu       sync.Mutex
-	machines map[types.UID]*machine
-	told     map[*func(types.UID)]struct{}
+	mu          sync.Mutex
+	machines    map[types.UID]*machine
+	subscribers map[*func(types.UID)]struct{}
 }
 
 // machine is one boot of a machine. The next boot replaces it.
@@ -68,7 +68,7 @@ func (h *Hypervisor) Boot(ctx context.Context, pod *v1.Pod) error {
 		h.machines = map[types.UID]*machine{}
 	}
 	h.machines[pod.UID] = m
-	h.tell(pod.UID)
+	h.emit(pod.UID)
 	go func() {
 		defer button()
 		h.stopped(m, guest(on))
@@ -83,7 +83,7 @@ func (h *Hypervisor) stopped(m *machine, exitCode int32) {
 		c.State, c.ExitCode, c.FinishedAt = observed.StateExited, exitCode, time.Now()
 		m.status.Sandboxes[0].State = observed.SandboxNotReady
 		close(m.off)
-		h.tell(m.status.UID)
+		h.emit(m.status.UID)
 	}
 }
 
@@ -118,7 +118,7 @@ func (h *Hypervisor) Destroy(uid types.UID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.machines, uid)
-	h.tell(uid)
+	h.emit(uid)
 }
 
 // ListPods implements pleg.Runtime.
@@ -154,21 +154,21 @@ func (h *Hypervisor) PodStatus(_ context.Context, uid types.UID) (*observed.Pod,
 // PodEvents implements pleg.EventStream.
 func (h *Hypervisor) PodEvents(ctx context.Context, dirty func(types.UID)) error {
 	h.mu.Lock()
-	if h.told == nil {
-		h.told = map[*func(types.UID)]struct{}{}
+	if h.subscribers == nil {
+		h.subscribers = map[*func(types.UID)]struct{}{}
 	}
-	h.told[&dirty] = struct{}{}
+	h.subscribers[&dirty] = struct{}{}
 	h.mu.Unlock()
 	<-ctx.Done()
 	h.mu.Lock()
-	delete(h.told, &dirty)
+	delete(h.subscribers, &dirty)
 	h.mu.Unlock()
 	return ctx.Err()
 }
 
-// tell emits an event for a machine. The caller holds h.mu.
-func (h *Hypervisor) tell(uid types.UID) {
-	for dirty := range h.told {
+// emit emits an event for a machine. The caller holds h.mu.
+func (h *Hypervisor) emit(uid types.UID) {
+	for dirty := range h.subscribers {
 		(*dirty)(uid)
 	}
 }

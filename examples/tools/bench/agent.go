@@ -28,7 +28,7 @@ const (
 	pollMany = 50 * time.Millisecond
 )
 
-const patience = 5 * time.Minute
+const waitTimeout = 5 * time.Minute
 
 type agent struct {
 	cmd       *exec.Cmd
@@ -166,7 +166,7 @@ func isRunning(p v1.Pod) bool {
 	return p.Status.Phase == v1.PodRunning && len(p.Status.ContainerStatuses) > 0 && p.Status.ContainerStatuses[0].State.Running != nil
 }
 
-// await polls until done returns true, for at most patience.
+// await polls until done returns true, for at most waitTimeout.
 func (a *agent) await(ctx context.Context, poll time.Duration, what string, done func() bool) error {
 	err := await(ctx, poll, what, done)
 	if err != nil {
@@ -176,7 +176,7 @@ func (a *agent) await(ctx context.Context, poll time.Duration, what string, done
 }
 
 func await(ctx context.Context, poll time.Duration, what string, done func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	tick := time.NewTicker(poll)
 	defer tick.Stop()

@@ -73,7 +73,7 @@ type cluster struct{ admin *apiserver.Client }
 const benchNamespace = "default"
 
 func newCluster(ctx context.Context) (*cluster, error) {
-	if _, err := ask(ctx, "/"); err != nil {
+	if _, err := controlRequest(ctx, "/"); err != nil {
 		return nil, err
 	}
 	admin, err := apiserver.New(apiserver.Config{Kubeconfig: os.Getenv("KUBECONFIG"), UserAgent: "bench", Limits: apiserver.Limits{QPS: -1}})
@@ -87,14 +87,14 @@ func newCluster(ctx context.Context) (*cluster, error) {
 	})
 }
 
-// until retries f until it succeeds, for at most patience.
+// until retries f until it succeeds, for at most waitTimeout.
 func until(ctx context.Context, what string, f func() error) error {
 	for begin := time.Now(); ; {
 		err := f()
 		if err == nil {
 			return nil
 		}
-		if ctx.Err() != nil || time.Since(begin) > patience {
+		if ctx.Err() != nil || time.Since(begin) > waitTimeout {
 			return fmt.Errorf("wait until %s: %w", what, err)
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -132,7 +132,7 @@ func (c *cluster) start(ctx context.Context, p peer, e endpoint, dir, image stri
 		return nil, err
 	}
 	q := url.Values{"user": {"system:node:" + n.name}, "group": {"system:nodes"}}
-	text, err := ask(ctx, "/kubeconfig?"+q.Encode())
+	text, err := controlRequest(ctx, "/kubeconfig?"+q.Encode())
 	if err != nil {
 		return nil, err
 	}

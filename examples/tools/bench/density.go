@@ -28,7 +28,7 @@ func densityFigures(ctx context.Context, endpoints []endpoint, binary, dir strin
 		}
 		sizes = append(sizes, n)
 	}
-	return onCluster(ctx, endpoints, binary, openDoor, o, func(c *cluster, t *table, all []peer, i int, e endpoint) error {
+	return onCluster(ctx, endpoints, binary, withoutAuthentication, o, func(c *cluster, t *table, all []peer, i int, e endpoint) error {
 		for _, pods := range sizes {
 			for _, p := range all {
 				if err := c.density(ctx, t, p, e, pods, filepath.Join(dir, fmt.Sprint(p.name, "-", i, "-", pods)), o); err != nil {

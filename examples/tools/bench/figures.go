@@ -57,13 +57,13 @@ func single(ctx context.Context, b *bare, a *agent, o options) error {
 
 // restart kills a container's process and measures the time until its successor runs.
 func restart(ctx context.Context, b *bare, a *agent, o options) error {
-	alone, err := b.newKills(ctx)
+	bareKills, err := b.newKills(ctx)
 	if err != nil {
 		return err
 	}
 	var ours []time.Duration
 	for i := range o.runs {
-		if err := alone.next(ctx); err != nil {
+		if err := bareKills.next(ctx); err != nil {
 			return err
 		}
 		took, err := restartOnce(ctx, b, a, fmt.Sprintf("restart-%d", i))
@@ -72,9 +72,9 @@ func restart(ctx context.Context, b *bare, a *agent, o options) error {
 		}
 		ours = append(ours, took)
 	}
-	row("restart of a dead container", median(ours), median(alone.starts), 0)
+	row("restart of a dead container", median(ours), median(bareKills.starts), 0)
 	fmt.Printf("  %-52s %10s   (limit 1200 ms polling, 250 ms events)\n", "  slowest", ms(slices.Max(ours)))
-	return alone.end(ctx)
+	return bareKills.end(ctx)
 }
 
 func restartOnce(ctx context.Context, b *bare, a *agent, name string) (time.Duration, error) {

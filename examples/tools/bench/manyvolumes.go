@@ -171,7 +171,7 @@ func (a *agent) changeMany(ctx context.Context, objects string, o options) error
 	}
 	reads, err := opened()
 	if err == nil {
-		spread(fmt.Sprintf("config map change of %d pods: on all disks", len(files)), took, time.Second)
+		printSpread(fmt.Sprintf("config map change of %d pods: on all disks", len(files)), took, time.Second)
 		fmt.Printf("  %-52s %10.1f, for all pods together\n", "  opens of its file per change", float64(reads)/float64(o.runs))
 	}
 	return err

@@ -22,7 +22,7 @@ func peers(ctx context.Context, binary string, o options) ([]peer, error) {
 	if !o.upstream {
 		return all, nil
 	}
-	path, err := ask(ctx, "/programs/kubelet")
+	path, err := controlRequest(ctx, "/programs/kubelet")
 	return append(all, peer{"upstream", path, upstreamSettings}), err
 }
 
@@ -43,8 +43,9 @@ authorization: {mode: AlwaysAllow}
 // upstreamTimeout bounds a request to the control plane, which may build the upstream kubelet.
 const upstreamTimeout = 30 * time.Minute
 
-// ask makes a request to the control endpoint of the control plane and returns its response.
-func ask(ctx context.Context, path string) (string, error) {
+// controlRequest makes a request to the control endpoint of the control plane and returns its
+// response.
+func controlRequest(ctx context.Context, path string) (string, error) {
 	folder := os.Getenv("PODWRIGHT_CONTROLPLANE")
 	if folder == "" {
 		return "", errors.New("no control plane: run bench as the command of go run ./examples/tools/testbed -controlplane")

@@ -37,7 +37,7 @@ func plegFigures(ctx context.Context, endpoints []endpoint, binary, dir string, 
 		if err != nil {
 			return err
 		}
-		err = errors.Join(kills(ctx, b, binary, dir, run.endpoint, run.limit, run.flags, o), alone(ctx, b, run.cfg, o))
+		err = errors.Join(kills(ctx, b, binary, dir, run.endpoint, run.limit, run.flags, o), measurePLEG(ctx, b, run.cfg, o))
 		b.close()
 		if err != nil {
 			return fmt.Errorf("%s: %w", run.title, err)
@@ -129,8 +129,8 @@ func (b *bare) killed(ctx context.Context, a *agent, uid string) (took time.Dura
 	return took, err
 }
 
-// alone measures a PLEG without a kubelet, on pods made by CRI calls.
-func alone(ctx context.Context, b *bare, cfg pleg.Config, o options) error {
+// measurePLEG measures a PLEG without a kubelet, on pods made by CRI calls.
+func measurePLEG(ctx context.Context, b *bare, cfg pleg.Config, o options) error {
 	observer, err := observe.New(observe.Config{Runtime: b.client, RuntimeName: "containerd"})
 	if err != nil {
 		return err

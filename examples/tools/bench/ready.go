@@ -47,7 +47,7 @@ func readyEach(ctx context.Context, a *agent, n int) error {
 	}
 	err := a.awaitPods(ctx, pollMany, "all pods run", func(p map[string]v1.Pod) bool {
 		for i := range n {
-			if !isRunning(p[waiter(i)]) || !s.wasAsked(waiter(i)) {
+			if !isRunning(p[waiter(i)]) || !s.wasProbed(waiter(i)) {
 				return false
 			}
 		}
@@ -56,23 +56,23 @@ func readyEach(ctx context.Context, a *agent, n int) error {
 	if err != nil {
 		return err
 	}
-	var all, afterAnswer []time.Duration
+	var all, afterResponse []time.Duration
 	for i := range n {
-		began, seen, err := s.turnReady(ctx, a, waiter(i))
+		began, seen, err := s.becomeReady(ctx, a, waiter(i))
 		if err != nil {
 			return err
 		}
 		all = append(all, seen.Sub(began))
-		afterAnswer = append(afterAnswer, seen.Sub(s.answered(waiter(i))))
+		afterResponse = append(afterResponse, seen.Sub(s.firstResponse(waiter(i))))
 	}
-	spread("server ready to Ready in /pods", all, probePeriod+50*time.Millisecond)
-	spread("  including: probe response to Ready in /pods", afterAnswer, 50*time.Millisecond)
+	printSpread("server ready to Ready in /pods", all, probePeriod+50*time.Millisecond)
+	printSpread("  including: probe response to Ready in /pods", afterResponse, 50*time.Millisecond)
 	return a.allEnd(ctx, n, waiter)
 }
 
 func waiter(i int) string { return fmt.Sprintf("ready-%d", i) }
 
-func spread(what string, d []time.Duration, limit time.Duration) {
+func printSpread(what string, d []time.Duration, limit time.Duration) {
 	d = slices.Sorted(slices.Values(d))
 	fmt.Printf("  %-52s median %8s   p95 %8s   slowest %8s   (limit %s)\n",
 		what, ms(median(d)), ms(d[len(d)*95/100]), ms(d[len(d)-1]), ms(limit))
@@ -81,14 +81,14 @@ func spread(what string, d []time.Duration, limit time.Duration) {
 // serving responds to the probes of all pods. The path of a probe is the pod's name.
 type serving struct {
 	*httptest.Server
-	mu    sync.Mutex
-	ready map[string]bool
-	asked map[string]bool
-	first map[string]time.Time // time of the first successful response
+	mu     sync.Mutex
+	ready  map[string]bool
+	probed map[string]bool
+	first  map[string]time.Time // time of the first successful response
 }
 
 func newServing() *serving {
-	s := &serving{ready: map[string]bool{}, asked: map[string]bool{}, first: map[string]time.Time{}}
+	s := &serving{ready: map[string]bool{}, probed: map[string]bool{}, first: map[string]time.Time{}}
 	s.Server = httptest.NewServer(s)
 	return s
 }
@@ -97,7 +97,7 @@ func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pod := r.URL.Path[1:]
-	s.asked[pod] = true
+	s.probed[pod] = true
 	if !s.ready[pod] {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
@@ -107,21 +107,21 @@ func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *serving) wasAsked(pod string) bool {
+func (s *serving) wasProbed(pod string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.asked[pod]
+	return s.probed[pod]
 }
 
-func (s *serving) answered(pod string) time.Time {
+func (s *serving) firstResponse(pod string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.first[pod]
 }
 
-// turnReady makes one pod's server ready at a random moment. It returns that time and the time at
+// becomeReady makes one pod's server ready at a random moment. It returns that time and the time at
 // which /pods showed the pod as ready.
-func (s *serving) turnReady(ctx context.Context, a *agent, pod string) (began, seen time.Time, err error) {
+func (s *serving) becomeReady(ctx context.Context, a *agent, pod string) (began, seen time.Time, err error) {
 	if err := sleep(ctx, rand.N(probePeriod)); err != nil {
 		return began, seen, err
 	}
@@ -133,7 +133,7 @@ func (s *serving) turnReady(ctx context.Context, a *agent, pod string) (began, s
 		p := pods[pod]
 		return podReady(&p)
 	})
-	if err == nil && s.answered(pod).IsZero() {
+	if err == nil && s.firstResponse(pod).IsZero() {
 		err = fmt.Errorf("%s is ready without a probe", pod)
 	}
 	return began, seen, err

@@ -30,7 +30,7 @@ import (
 // through the API server, and on the runtime's own URL. These alternate, so that other load on the
 // machine affects all three equally.
 func sessionFigures(ctx context.Context, endpoints []endpoint, binary, dir string, o options) error {
-	return onCluster(ctx, endpoints, binary, openDoor, o, func(c *cluster, t *table, all []peer, i int, e endpoint) error {
+	return onCluster(ctx, endpoints, binary, withoutAuthentication, o, func(c *cluster, t *table, all []peer, i int, e endpoint) error {
 		for _, p := range all {
 			p.settings += "containerLogMaxSize: 100Gi\n"
 			if err := c.measureSessions(ctx, t, p, e, filepath.Join(dir, fmt.Sprint(p.name, "-", i)), o); err != nil {
@@ -41,8 +41,9 @@ func sessionFigures(ctx context.Context, endpoints []endpoint, binary, dir strin
 	})
 }
 
-// openDoor allows anonymous requests, as upstreamSettings do. Authentication is not measured.
-const openDoor = `authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
+// withoutAuthentication allows anonymous requests, as upstreamSettings do. Authentication is not
+// measured.
+const withoutAuthentication = `authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
 `
 
@@ -73,9 +74,9 @@ func (c *cluster) measureSessions(ctx context.Context, t *table, p peer, e endpo
 type sessions struct {
 	*clusterNode
 	runtime *cri.RuntimeClient
-	// kubelet and apiServer are URLs. straight and admin open sessions there.
+	// kubelet and apiServer are URLs. direct and admin open sessions there.
 	kubelet, apiServer string
-	straight, admin    *streams.Client
+	direct, admin      *streams.Client
 	http               []*http.Client // in the order of the URLs
 }
 
@@ -100,12 +101,12 @@ func (n *clusterNode) sessions(ctx context.Context, e endpoint) (*sessions, erro
 	if err != nil {
 		return nil, err
 	}
-	anybody := &tls.Config{InsecureSkipVerify: true} // kubelets serve self-signed certificates
+	insecure := &tls.Config{InsecureSkipVerify: true} // kubelets serve self-signed certificates
 	return &sessions{
 		clusterNode: n, runtime: runtime, apiServer: config.Host,
-		kubelet:  fmt.Sprintf("https://%s:%d", node.Status.Addresses[i].Address, node.Status.DaemonEndpoints.KubeletEndpoint.Port),
-		straight: &streams.Client{TLS: anybody}, admin: &streams.Client{TLS: secure},
-		http: []*http.Client{{Transport: &http.Transport{TLSClientConfig: anybody}}, {Transport: &http.Transport{TLSClientConfig: secure}}},
+		kubelet: fmt.Sprintf("https://%s:%d", node.Status.Addresses[i].Address, node.Status.DaemonEndpoints.KubeletEndpoint.Port),
+		direct:  &streams.Client{TLS: insecure}, admin: &streams.Client{TLS: secure},
+		http: []*http.Client{{Transport: &http.Transport{TLSClientConfig: insecure}}, {Transport: &http.Transport{TLSClientConfig: secure}}},
 	}, nil
 }
 
@@ -230,7 +231,7 @@ func (s *sessions) execs(ctx context.Context, put func(row, value string), o opt
 				return succeed(new(streams.Client).Exec(ctx, answer.Url, streams.Session{Stdout: io.Discard}))
 			},
 			func() error {
-				return succeed(s.straight.Exec(ctx, s.kubelet+"/exec/"+benchNamespace+"/"+pod+"/main?"+query, streams.Session{Stdout: io.Discard}))
+				return succeed(s.direct.Exec(ctx, s.kubelet+"/exec/"+benchNamespace+"/"+pod+"/main?"+query, streams.Session{Stdout: io.Discard}))
 			},
 			func() error {
 				return succeed(s.admin.Exec(ctx, s.apiServer+"/api/v1/namespaces/"+benchNamespace+"/pods/"+pod+"/exec?"+query, streams.Session{Stdout: io.Discard}))

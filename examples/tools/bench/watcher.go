@@ -18,13 +18,13 @@ type watcher struct {
 	version string // of the last event
 
 	mu      sync.Mutex
-	pods    map[string][]sight // by name, in order of arrival
+	pods    map[string][]observation // by name, in order of arrival
 	changed chan struct{}
 	err     error
 }
 
-// sight is a pod's state at one time. pod is nil after its deletion.
-type sight struct {
+// observation is a pod's state at one time. pod is nil after its deletion.
+type observation struct {
 	at  time.Time
 	pod *v1.Pod
 }
@@ -36,7 +36,7 @@ func (c *cluster) watch(ctx context.Context) (*watcher, error) {
 		cancel()
 		return nil, err
 	}
-	w := &watcher{pods: map[string][]sight{}, changed: make(chan struct{}), version: list.ResourceVersion}
+	w := &watcher{pods: map[string][]observation{}, changed: make(chan struct{}), version: list.ResourceVersion}
 	done := make(chan struct{})
 	w.stop = func() { cancel(); <-done }
 	go func() {
@@ -76,7 +76,7 @@ func (w *watcher) take(what watch.EventType, pod *v1.Pod) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.pods[name] = append(w.pods[name], sight{now, pod})
+	w.pods[name] = append(w.pods[name], observation{now, pod})
 	close(w.changed)
 	w.changed = make(chan struct{})
 }
@@ -90,15 +90,15 @@ func (w *watcher) end(err error) {
 }
 
 // await returns the time at which a pod first satisfied is. is receives nil for a deleted pod.
-// await fails after patience.
+// await fails after waitTimeout.
 func (w *watcher) await(ctx context.Context, name string, is func(*v1.Pod) bool) (time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	for {
 		w.mu.Lock()
-		sights, changed, err := w.pods[name], w.changed, w.err
+		observations, changed, err := w.pods[name], w.changed, w.err
 		w.mu.Unlock()
-		for _, s := range sights {
+		for _, s := range observations {
 			if is(s.pod) {
 				return s.at, nil
 			}

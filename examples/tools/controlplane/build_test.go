@@ -55,7 +55,7 @@ func TestProgramsAreBuiltOnce(t *testing.T) {
 	require.ErrorContains(t, err, `"kube-proxy"`)
 }
 
-func TestKeyFollowsTheSources(t *testing.T) {
+func TestKeyDependsOnSources(t *testing.T) {
 	b, _ := smallBuilder(t)
 	keys := map[string]string{}
 	note := func(what string) {
@@ -95,7 +95,7 @@ func TestFailedBuildLeavesNothing(t *testing.T) {
 	require.Equal(t, "build.lock", entries[0].Name())
 }
 
-func TestUnusedBuildsGo(t *testing.T) {
+func TestUnusedBuildsAreRemoved(t *testing.T) {
 	b, _ := smallBuilder(t)
 	long, recent := filepath.Join(b.dir, "kubelet-long"), filepath.Join(b.dir, "kubelet-recent")
 	for dir, age := range map[string]time.Duration{long: keepBuilds + time.Hour, recent: keepBuilds - time.Hour} {

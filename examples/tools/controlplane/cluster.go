@@ -100,11 +100,11 @@ func (c *cluster) prepare() error {
 			return new(net.Dialer).DialContext(ctx, "unix", c.path(etcdSocket))
 		},
 	}}
-	c.components[etcd].ready = func(ctx context.Context) error { return answers(ctx, socket, "http://etcd/health") }
-	c.components[apiServer].ready = func(ctx context.Context) error { return answers(ctx, c.client, c.url()+"/readyz") }
+	c.components[etcd].ready = func(ctx context.Context) error { return checkOK(ctx, socket, "http://etcd/health") }
+	c.components[apiServer].ready = func(ctx context.Context) error { return checkOK(ctx, c.client, c.url()+"/readyz") }
 	// The API server rejects pods before their service account exists.
 	c.components[controllerManager].ready = func(ctx context.Context) error {
-		return answers(ctx, c.client, c.url()+"/api/v1/namespaces/default/serviceaccounts/default")
+		return checkOK(ctx, c.client, c.url()+"/api/v1/namespaces/default/serviceaccounts/default")
 	}
 	return nil
 }

@@ -38,11 +38,11 @@ type component struct {
 
 // process is one execution of a component.
 type process struct {
-	cmd     *exec.Cmd
-	ended   chan struct{} // closed after Wait has returned
-	counted chan struct{} // closed when the component was first ready; a later unexpected end is reported
-	ordered chan struct{} // closed before a stop or kill
-	paused  bool
+	cmd           *exec.Cmd
+	ended         chan struct{} // closed after Wait has returned
+	wasReady      chan struct{} // closed when the component was first ready; a later unexpected end is reported
+	stopRequested chan struct{} // closed before a stop or kill
+	paused        bool
 }
 
 // start starts or continues the component and returns once it is ready. For a running component it
@@ -81,12 +81,12 @@ func (c *component) launch(ctx context.Context) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	p := &process{cmd: cmd, ended: make(chan struct{}), counted: make(chan struct{}), ordered: make(chan struct{})}
+	p := &process{cmd: cmd, ended: make(chan struct{}), wasReady: make(chan struct{}), stopRequested: make(chan struct{})}
 	c.process = p
 	go func() {
 		err := cmd.Wait()
 		close(p.ended)
-		if isClosed(p.counted) && !isClosed(p.ordered) {
+		if isClosed(p.wasReady) && !isClosed(p.stopRequested) {
 			c.died(c.name, fmt.Errorf("%s exited unexpectedly: %w\n%s", c.name, errors.Join(err, errEnded), tail(c.log, 10)))
 		}
 	}()
@@ -101,8 +101,8 @@ func (c *component) waitReady(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		err := c.ready(ctx)
-		if err == nil && !isClosed(c.process.counted) {
-			close(c.process.counted)
+		if err == nil && !isClosed(c.process.wasReady) {
+			close(c.process.wasReady)
 		}
 		if err == nil {
 			return nil
@@ -130,19 +130,19 @@ func (c *component) end(ctx context.Context, sig syscall.Signal) error {
 		return nil
 	}
 	p := c.process
-	if !isClosed(p.ordered) {
-		close(p.ordered)
+	if !isClosed(p.stopRequested) {
+		close(p.stopRequested)
 	}
 	if err := errors.Join(p.signal(sig), p.signal(unix.SIGCONT)); err != nil {
 		return err
 	}
-	patience := time.NewTimer(stopTimeout)
-	defer patience.Stop()
+	timer := time.NewTimer(stopTimeout)
+	defer timer.Stop()
 	select {
 	case <-p.ended:
 		return nil
 	case <-ctx.Done():
-	case <-patience.C:
+	case <-timer.C:
 	}
 	err := p.signal(unix.SIGKILL)
 	<-p.ended
@@ -194,8 +194,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// answers returns nil if a GET request gets status 200.
-func answers(ctx context.Context, client *http.Client, url string) error {
+// checkOK returns nil if a GET request gets status 200.
+func checkOK(ctx context.Context, client *http.Client, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

@@ -50,7 +50,7 @@ func TestComponentStartsAndStops(t *testing.T) {
 	require.Empty(t, died, "it was told to end")
 }
 
-func TestComponentThatNeverIsReady(t *testing.T) {
+func TestComponentNeverReady(t *testing.T) {
 	c, _ := scripted(t, "echo no such flag >&2; exit 1")
 	err := c.start(t.Context())
 	require.ErrorContains(t, err, "script exited before it was ready")
@@ -71,7 +71,7 @@ func TestComponentThatNeverIsReady(t *testing.T) {
 	require.ErrorContains(t, err, "not yet")
 }
 
-func TestComponentThatDies(t *testing.T) {
+func TestUnexpectedExitOfComponent(t *testing.T) {
 	c, died := scripted(t, `echo made > $1; while test -e $1; do sleep 0.01; done; echo no memory; exit 7`)
 	require.NoError(t, c.start(t.Context()))
 	require.NoError(t, os.Remove(filepath.Join(c.dir, "ready")))
@@ -99,13 +99,13 @@ func TestComponentIsPaused(t *testing.T) {
 	require.NoError(t, c.stop(t.Context())) // stop also continues the process
 }
 
-func TestAnswers(t *testing.T) {
+func TestCheckOK(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/good" {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}))
 	defer s.Close()
-	require.NoError(t, answers(t.Context(), s.Client(), s.URL+"/good"))
-	require.ErrorContains(t, answers(t.Context(), s.Client(), s.URL+"/bad"), "503")
+	require.NoError(t, checkOK(t.Context(), s.Client(), s.URL+"/good"))
+	require.ErrorContains(t, checkOK(t.Context(), s.Client(), s.URL+"/bad"), "503")
 }

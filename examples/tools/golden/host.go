@@ -94,9 +94,9 @@ func keepSettings() func() {
 	}
 }
 
-// covered are the folders that furnish covers with empty ones. Manifests create hostPath volumes
-// in /srv.
-var covered = []string{rootDir, logDir, containerLogs, "/srv"}
+// coveredDirs are the folders that setUpNamespaces covers with empty ones. Manifests create
+// hostPath volumes in /srv.
+var coveredDirs = []string{rootDir, logDir, containerLogs, "/srv"}
 
 // makeMountPoints creates the covered folders that the machine lacks. The returned function
 // removes them.
@@ -107,7 +107,7 @@ func makeMountPoints() (func(), error) {
 			_ = os.Remove(dir)
 		}
 	}
-	for _, dir := range covered {
+	for _, dir := range coveredDirs {
 		err := os.Mkdir(dir, 0o755)
 		switch {
 		case err == nil:
@@ -119,10 +119,10 @@ func makeMountPoints() (func(), error) {
 	return remove, nil
 }
 
-// furnish changes the mount, network and host name namespaces of this process so that they match
-// the environment.
-func furnish(e golden.Environment) error {
-	for _, dir := range covered {
+// setUpNamespaces changes the mount, network and host name namespaces of this process so that they
+// match the environment.
+func setUpNamespaces(e golden.Environment) error {
+	for _, dir := range coveredDirs {
 		if err := emptyDir(dir); err != nil {
 			return err
 		}

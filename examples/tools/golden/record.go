@@ -26,8 +26,8 @@ import (
 // second failure.
 const quiet = 8 * time.Second
 
-// patience bounds the time for all pods.
-const patience = 3 * time.Minute
+// podsTimeout bounds the time for all pods.
+const podsTimeout = 3 * time.Minute
 
 // record runs in the namespaces. It runs the pods with the kubelet and writes its requests to
 // files.
@@ -40,7 +40,7 @@ func record(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	if err := furnish(e); err != nil {
+	if err := setUpNamespaces(e); err != nil {
 		return err
 	}
 	if o.set == golden.Cgroup2 {
@@ -167,7 +167,7 @@ type recorder struct {
 
 // wait returns when all pods are complete and quiet has passed without a request.
 func (r *recorder) wait(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, podsTimeout)
 	defer cancel()
 	count, since := 0, time.Now()
 	for ctx.Err() == nil {
@@ -250,12 +250,12 @@ func (r *recorder) record(pod json.RawMessage, requests golden.Requests) (golden
 	if err != nil {
 		return record, err
 	}
-	record.Pod, err = asSeen(pod)
+	record.Pod, err = withoutVolatileFields(pod)
 	return record, err
 }
 
-// asSeen returns a pod without its status and the fields that differ in each run.
-func asSeen(text json.RawMessage) (json.RawMessage, error) {
+// withoutVolatileFields returns a pod without its status and the fields that differ in each run.
+func withoutVolatileFields(text json.RawMessage) (json.RawMessage, error) {
 	var pod map[string]any
 	if err := json.Unmarshal(text, &pod); err != nil {
 		return nil, err

@@ -23,23 +23,23 @@ import (
 const testTimeout = "30m"
 
 type suite struct {
-	opts     options
-	report   *reporter
-	log      *results.Log
-	packages packages
-	outside  string // folder of the control plane's module, which is in no workspace
-	dir      string // folder of the built programs and of the measurements
-	lock     *os.File
-	broken   brokenOnce
+	opts       options
+	report     *reporter
+	log        *results.Log
+	packages   packages
+	outside    string // folder of the control plane's module, which is in no workspace
+	dir        string // folder of the built programs and of the measurements
+	lock       *os.File
+	firstError firstError
 }
 
-// brokenOnce keeps the first error that is not a failed test.
-type brokenOnce struct {
+// firstError keeps the first error that is not a failed test.
+type firstError struct {
 	mu  sync.Mutex
 	err error
 }
 
-func (b *brokenOnce) set(err error) {
+func (b *firstError) set(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err == nil {
@@ -67,7 +67,7 @@ func runAll(ctx context.Context, opts options, report *reporter) int {
 		s.testUnits(ctx, nil, append(s.packages.units, s.packages.runtime...), s.packages.controlPlane)
 	}
 	if err := context.Cause(ctx); err != nil {
-		s.broken.set(err)
+		s.firstError.set(err)
 	}
 	if opts.timing {
 		if err := s.table(time.Since(begin)); err != nil {
@@ -76,8 +76,8 @@ func runAll(ctx context.Context, opts options, report *reporter) int {
 	}
 	s.log.Summary()
 	switch {
-	case s.broken.err != nil:
-		report.line("%v", s.broken.err)
+	case s.firstError.err != nil:
+		report.line("%v", s.firstError.err)
 		return exitSetup
 	case s.log.Failed():
 		return 1
@@ -117,7 +117,7 @@ func (s *suite) prepare(ctx context.Context) error {
 func (s *suite) testWithRuntimes(ctx context.Context) {
 	jobs, err := s.build(ctx)
 	if err != nil {
-		s.broken.set(err)
+		s.firstError.set(err)
 		return
 	}
 	var all sync.WaitGroup
@@ -135,7 +135,7 @@ func (s *suite) testUnits(ctx context.Context, environ []string, sets ...[]strin
 	if s.opts.timing {
 		self, err := os.Executable()
 		if err != nil {
-			s.broken.set(err)
+			s.firstError.set(err)
 			return
 		}
 		args = append(args, "-exec="+self+" "+measureArg+" "+s.measurements())
@@ -153,9 +153,9 @@ func (s *suite) testUnits(ctx context.Context, environ []string, sets ...[]strin
 
 func (s *suite) goTest(ctx context.Context, environ, args []string) {
 	cmd := exec.CommandContext(ctx, "nice", append([]string{"-n", "10", "go"}, args...)...)
-	cmd.Env = append(withoutOurs(os.Environ()), environ...)
+	cmd.Env = append(withoutTestbedVars(os.Environ()), environ...)
 	if _, err := s.runTests(cmd, "", nil); err != nil {
-		s.broken.set(err)
+		s.firstError.set(err)
 	}
 }
 

@@ -65,7 +65,7 @@ func TestGroup(t *testing.T) {
 	require.True(t, exited(runGroup(exec.CommandContext(t.Context(), "false"), nil)))
 }
 
-// Tests of the packages in oneByOne become separate jobs.
+// Tests of the packages in separatePackages become separate jobs.
 func TestSplitJobs(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "program")
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\necho TestA\necho TestB\necho ok\n"), 0o755))
@@ -73,9 +73,9 @@ func TestSplitJobs(t *testing.T) {
 	whole, err := s.split(t.Context(), job{pkg: "p", program: program})
 	require.NoError(t, err)
 	require.Equal(t, []job{{pkg: "p", program: program}}, whole)
-	split, err := s.split(t.Context(), job{pkg: oneByOne[0], program: program})
+	split, err := s.split(t.Context(), job{pkg: separatePackages[0], program: program})
 	require.NoError(t, err)
-	require.Equal(t, []job{{pkg: oneByOne[0], program: program, test: "TestA"}, {pkg: oneByOne[0], program: program, test: "TestB"}}, split)
+	require.Equal(t, []job{{pkg: separatePackages[0], program: program, test: "TestA"}, {pkg: separatePackages[0], program: program, test: "TestB"}}, split)
 	require.Contains(t, s.command(t.Context(), split[1]).Args, "-test.run=^TestB$/y")
 	require.Contains(t, s.command(t.Context(), whole[0]).Args, "-test.run=X/y")
 }

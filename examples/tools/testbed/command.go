@@ -14,9 +14,9 @@ import (
 const (
 	// commandGrace is the time between SIGINT or SIGTERM and SIGKILL.
 	commandGrace = 30 * time.Second
-	// sameSignal is the time within which two signals count as one, delivered by the terminal and
+	// signalWindow is the time within which two signals count as one, delivered by the terminal and
 	// by the parent process.
-	sameSignal = time.Second
+	signalWindow = time.Second
 )
 
 // command runs the user's command in its own process group.
@@ -34,10 +34,10 @@ func (c command) run() (int, error) {
 	cmd.Env = c.environ
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if ownsTerminal() {
+	if isForeground() {
 		cmd.SysProcAttr.Foreground = true // allows the command to read, and sends Ctrl-C to it
 		cmd.SysProcAttr.Ctty = int(os.Stdin.Fd())
-		defer takeTerminal()
+		defer moveToForeground()
 	}
 	if err := cmd.Start(); err != nil {
 		return exitNotFound, err
@@ -56,7 +56,7 @@ func (c command) run() (int, error) {
 }
 
 // wait forwards signals to the command's group until the command has ended. A second signal after
-// more than sameSignal kills the group.
+// more than signalWindow kills the group.
 func (c command) wait(group int, done <-chan error) error {
 	var last time.Time
 	var grace <-chan time.Time
@@ -70,7 +70,7 @@ func (c command) wait(group int, done <-chan error) error {
 		case sig := <-c.signals:
 			now := time.Now()
 			switch {
-			case now.Sub(last) < sameSignal:
+			case now.Sub(last) < signalWindow:
 			case last.IsZero() || sig == syscall.SIGQUIT:
 				_ = syscall.Kill(-group, sig.(syscall.Signal))
 				grace = time.After(commandGrace)
@@ -97,16 +97,16 @@ func exitCode(err error) (int, error) {
 	return exit.ExitCode(), nil
 }
 
-// ownsTerminal reports whether stdin is a terminal with this process in the foreground. A
+// isForeground reports whether stdin is a terminal with this process in the foreground. A
 // background job must not take the terminal.
-func ownsTerminal() bool {
+func isForeground() bool {
 	group, err := unix.IoctlGetInt(int(os.Stdin.Fd()), unix.TIOCGPGRP)
 	return err == nil && group == unix.Getpgrp()
 }
 
-// takeTerminal moves this process group to the foreground. The call makes the kernel send SIGTTOU
-// to a background process, so takeTerminal ignores that signal.
-func takeTerminal() {
+// moveToForeground moves this process group to the foreground. The call makes the kernel send
+// SIGTTOU to a background process, so moveToForeground ignores that signal.
+func moveToForeground() {
 	signal.Ignore(syscall.SIGTTOU)
 	defer signal.Reset(syscall.SIGTTOU)
 	_ = unix.IoctlSetPointerInt(int(os.Stdin.Fd()), unix.TIOCSPGRP, unix.Getpgrp())

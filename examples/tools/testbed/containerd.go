@@ -36,8 +36,8 @@ type process struct {
 	died   chan struct{} // closed after Wait has returned
 	paused bool
 
-	mu      sync.Mutex
-	ordered bool // set before a stop or kill
+	mu            sync.Mutex
+	stopRequested bool // set before a stop or kill
 }
 
 // prepare writes the configuration files of the runtime.
@@ -99,7 +99,7 @@ func (c *containerd) spawn() error {
 	cmd := exec.Command(c.Bin, "--config", c.ConfigFile())
 	cmd.Dir = c.Dir
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append(withoutOurs(os.Environ()), "PATH="+c.SearchPath)
+	cmd.Env = append(withoutTestbedVars(os.Environ()), "PATH="+c.SearchPath)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // keeps Ctrl-C of the terminal away
 	if err := cmd.Start(); err != nil {
 		return err
@@ -109,9 +109,9 @@ func (c *containerd) spawn() error {
 	go func() {
 		err := cmd.Wait()
 		p.mu.Lock()
-		ordered := p.ordered
+		stopRequested := p.stopRequested
 		p.mu.Unlock()
-		if !ordered {
+		if !stopRequested {
 			c.report.line("containerd %s exited unexpectedly: %v; see %s", c.Key, err, c.LogFile)
 		}
 		close(p.died)
@@ -128,7 +128,7 @@ func (c *containerd) end(ctx context.Context, sig syscall.Signal) error {
 		return nil
 	}
 	p.mu.Lock()
-	p.ordered = true
+	p.stopRequested = true
 	p.mu.Unlock()
 	if err := p.signal(sig); err != nil {
 		return err

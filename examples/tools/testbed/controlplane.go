@@ -49,7 +49,7 @@ func (s *session) startControlPlane(ctx context.Context, logs string) error {
 		return err
 	}
 	cmd := exec.Command(program, "-exports", "-logs", logs)
-	cmd.Env = append(withoutOurs(os.Environ()), env.Run+"="+s.run.ID, "TMPDIR="+s.run.Dir)
+	cmd.Env = append(withoutTestbedVars(os.Environ()), env.Run+"="+s.run.ID, "TMPDIR="+s.run.Dir)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	out, err := cmd.StdoutPipe()
@@ -88,8 +88,8 @@ func (c *controlPlane) close() error {
 	if err := c.cmd.Process.Signal(unix.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	patience := time.AfterFunc(controlPlaneTimeout, func() { _ = c.cmd.Process.Kill() })
-	defer patience.Stop()
+	timer := time.AfterFunc(controlPlaneTimeout, func() { _ = c.cmd.Process.Kill() })
+	defer timer.Stop()
 	if err := c.cmd.Wait(); err != nil {
 		return fmt.Errorf("control plane: %w", err)
 	}

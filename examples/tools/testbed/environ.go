@@ -6,18 +6,18 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/internal/env"
 )
 
-// withoutOurs drops the variables of this testbed and of a testbed around it.
-func withoutOurs(environ []string) []string {
+// withoutTestbedVars drops the variables of this testbed and of a testbed around it.
+func withoutTestbedVars(environ []string) []string {
 	var out []string
 	for _, kv := range environ {
-		if !isOurs(kv) {
+		if !isTestbedVar(kv) {
 			out = append(out, kv)
 		}
 	}
 	return out
 }
 
-func isOurs(kv string) bool {
+func isTestbedVar(kv string) bool {
 	name, _, _ := strings.Cut(kv, "=")
 	switch name {
 	case env.Run, env.RequireCRI, env.CRIV1, env.CRIV2, env.Ctl, env.Registry,

@@ -38,7 +38,7 @@ func chains(save string) []string {
 // not nil, natCleanup also removes the plugins' new shared chains. It returns "" if there are no
 // such rules.
 func natCleanup(save string, networks []string, before []string) string {
-	gone := goneChains(save, networks, before)
+	gone := unusedChains(save, networks, before)
 	var deletes []string
 	for line := range strings.Lines(save) {
 		rule, ok := strings.CutPrefix(strings.TrimSpace(line), "-A ")
@@ -64,7 +64,7 @@ func natCleanup(save string, networks []string, before []string) string {
 	return strings.Join(append(lines, "COMMIT"), "\n") + "\n"
 }
 
-func goneChains(save string, networks, before []string) []string {
+func unusedChains(save string, networks, before []string) []string {
 	var gone []string
 	for line := range strings.Lines(save) {
 		rule, ok := strings.CutPrefix(strings.TrimSpace(line), "-A ")

@@ -22,9 +22,9 @@ type job struct {
 	controlPlane bool
 }
 
-// oneByOne are packages whose tests are separate jobs, because each test takes long and they share
-// no state.
-var oneByOne = []string{modulePath + "/examples/kubelet/e2e", modulePath + "/examples/kubelet/e2e/cluster"}
+// separatePackages are packages whose tests are separate jobs, because each test takes long and
+// they share no state.
+var separatePackages = []string{modulePath + "/examples/kubelet/e2e", modulePath + "/examples/kubelet/e2e/cluster"}
 
 // build builds the test programs of the packages that need a runtime, and the kubelets that
 // several of them start. It returns the jobs in their start order: jobs with a control plane last.
@@ -63,9 +63,9 @@ func (s *suite) buildKubelets(ctx context.Context) error {
 	return os.Setenv(env.Programs, s.dir)
 }
 
-// split returns one job per test for the packages in oneByOne, and j for others.
+// split returns one job per test for the packages in separatePackages, and j for others.
 func (s *suite) split(ctx context.Context, j job) ([]job, error) {
-	if !slices.Contains(oneByOne, j.pkg) {
+	if !slices.Contains(separatePackages, j.pkg) {
 		return []job{j}, nil
 	}
 	pattern, _, _ := strings.Cut(s.opts.run, "/")

@@ -24,7 +24,7 @@ func (s *suite) runLanes(ctx context.Context, jobs []job) {
 	for range s.opts.lanes {
 		all.Go(func() {
 			if err := s.runLane(ctx, queue); err != nil {
-				s.broken.set(err)
+				s.firstError.set(err)
 			}
 		})
 	}

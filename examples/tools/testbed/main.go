@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string) int {
 func runCommand(ctx context.Context, opts options, signals <-chan os.Signal, report *reporter) int {
 	if os.Geteuid() != 0 {
 		report.line("not root: the command runs without container runtimes")
-		return runPlain(opts.argv, withoutOurs(os.Environ()), signals, report)
+		return runPlain(opts.argv, withoutTestbedVars(os.Environ()), signals, report)
 	}
 	code, err := runWithRuntimes(ctx, opts, signals, report)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // sources are the programs that run inside test containers, embedded so that the testbed can build
 // them from any folder.
 //
-//go:embed pause/main.go testprog/main.go testprog/http.go testprog/health.go testprog/odd.go
+//go:embed pause/main.go testprog/main.go testprog/http.go testprog/health.go testprog/tolerated.go
 var sources embed.FS
 
 // buildProgram returns the static binary of an embedded program. It builds each version of the

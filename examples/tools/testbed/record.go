@@ -40,7 +40,7 @@ type machine struct {
 	PIDNS string // the PID namespace
 }
 
-func thisMachine() (machine, error) {
+func currentMachine() (machine, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return machine{}, err

@@ -66,7 +66,7 @@ func TestRecordKept(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(c.runs(), want.ID+".json"))
 }
 
-func TestRecordThatWouldHarm(t *testing.T) {
+func TestHarmfulRecords(t *testing.T) {
 	require.NoError(t, testRecord().validate())
 	for name, spoil := range map[string]func(*record){
 		"id":            func(r *record) { r.ID = "../../" },

@@ -35,8 +35,8 @@ func (r *reporter) step(name string, f func() error) error {
 	return nil
 }
 
-// tornDown prints the last line of a run.
-func (r *reporter) tornDown(what string, begin time.Time, left []string) {
+// printEnd prints the last line of a run.
+func (r *reporter) printEnd(what string, begin time.Time, left []string) {
 	took := time.Since(begin).Round(10 * time.Millisecond)
 	if len(left) == 0 {
 		r.line("%s (%v), nothing left behind", what, took)

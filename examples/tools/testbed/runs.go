@@ -15,7 +15,7 @@ import (
 // liveRuns returns the other runs whose testbed or watchdog runs. It ignores unreadable records,
 // which cleanStale reports.
 func (c cache) liveRuns(id string) ([]record, error) {
-	here, err := thisMachine()
+	here, err := currentMachine()
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (c cache) liveRuns(id string) ([]record, error) {
 // cleanStale cleans up after runs whose testbed and watchdog have ended. The caller holds the lock
 // "runs".
 func (c cache) cleanStale(ctx context.Context, report *reporter) error {
-	here, err := thisMachine()
+	here, err := currentMachine()
 	if err != nil {
 		return err
 	}
@@ -56,8 +56,8 @@ func (c cache) cleanStale(ctx context.Context, report *reporter) error {
 		if r.Machine.Boot != here.Boot {
 			r.Owner, r.Watchdog, r.Command = procID{}, procID{}, procID{}
 		}
-		left, err := sweeper{cache: c, run: r, alone: len(others) == 0}.sweep(ctx)
-		report.tornDown("cleaned up after a run that was killed", begin, left)
+		left, err := sweeper{cache: c, run: r, exclusive: len(others) == 0}.sweep(ctx)
+		report.printEnd("cleaned up after a run that was killed", begin, left)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -76,7 +76,7 @@ func (c cache) newRun(ctx context.Context, keys ...string) (record, error) {
 	if r.Owner, err = identify(os.Getpid()); err != nil {
 		return record{}, err
 	}
-	if r.Machine, err = thisMachine(); err != nil {
+	if r.Machine, err = currentMachine(); err != nil {
 		return record{}, err
 	}
 	live, err := c.liveRuns(r.ID)

@@ -208,7 +208,7 @@ func (s *session) pull(ctx context.Context) error {
 }
 
 func (s *session) environ(base []string) []string {
-	out := withoutOurs(base)
+	out := withoutTestbedVars(base)
 	for _, rt := range s.runtimes {
 		out = append(out, map[string]string{"v1": env.CRIV1, "v2": env.CRIV2}[rt.Key]+"=unix://"+rt.Socket())
 	}
@@ -260,14 +260,14 @@ func (s *session) tearDown(ctx context.Context) error {
 	err := s.cache.locked(ctx, "runs", func() error {
 		others, err := s.cache.liveRuns(s.run.ID)
 		errs = append(errs, err)
-		left, err = sweeper{cache: s.cache, run: s.run, alone: len(others) == 0, pods: pods}.sweep(ctx)
+		left, err = sweeper{cache: s.cache, run: s.run, exclusive: len(others) == 0, pods: pods}.sweep(ctx)
 		return err
 	})
 	errs = append(errs, err)
 	if s.watchdog != nil {
 		errs = append(errs, s.watchdog.dismiss())
 	}
-	s.report.tornDown("torn down", begin, left)
+	s.report.printEnd("torn down", begin, left)
 	return errors.Join(errs...)
 }
 

@@ -54,7 +54,7 @@ func TestParseArgs(t *testing.T) {
 
 func TestWithoutOurs(t *testing.T) {
 	in := []string{"HOME=/root", env.RequireCRI + "=1", env.Run + "=a", env.CRIV1 + "=", "PODWRIGHT_OTHER=kept", env.ImageTestprog2 + "=x", env.ControlPlane + "=/a"}
-	require.Equal(t, []string{"HOME=/root", "PODWRIGHT_OTHER=kept"}, withoutOurs(in))
+	require.Equal(t, []string{"HOME=/root", "PODWRIGHT_OTHER=kept"}, withoutTestbedVars(in))
 }
 
 func TestSessionEnviron(t *testing.T) {
@@ -63,7 +63,7 @@ func TestSessionEnviron(t *testing.T) {
 		runtimes: []*containerd{{instance: testInstance("v1")}, {instance: testInstance("v2")}},
 	}
 	got := s.environ([]string{"HOME=/root", env.CRIV1 + "=unix:///of/an/outer/testbed"})
-	require.Len(t, withoutOurs(got), 2) // HOME and TMPDIR: isOurs matches all other variables
+	require.Len(t, withoutTestbedVars(got), 2) // HOME and TMPDIR: isTestbedVar matches all other variables
 	require.Len(t, got, 2+10)
 	require.Contains(t, got, env.CRIV1+"=unix:///tmp/pwtb-0a1b2c/v1/c.sock")
 	require.Contains(t, got, env.CRIV2+"=unix:///tmp/pwtb-0a1b2c/v2/c.sock")
@@ -160,8 +160,8 @@ func TestLockedExcludes(t *testing.T) {
 	require.ErrorContains(t, err, "enough")
 }
 
-// TestControlOfNothing: the control endpoint's responses for a runtime that does not run.
-func TestControlOfNothing(t *testing.T) {
+// TestControlWithoutRuntimes: the control endpoint's responses for a runtime that does not run.
+func TestControlWithoutRuntimes(t *testing.T) {
 	h := controlHandler([]*containerd{{instance: testInstance("v1"), report: &reporter{w: io.Discard}, closed: true}})
 	for request, want := range map[string]int{
 		"POST /v1/stop": 200, "POST /v1/kill": 200, // it has already ended

@@ -17,9 +17,9 @@ import (
 // So the testbed, its watchdog and the next testbed all use it, and each can continue another's
 // work.
 type sweeper struct {
-	cache cache
-	run   record
-	alone bool // no other testbed is live, so shared parents can be removed
+	cache     cache
+	run       record
+	exclusive bool // no other testbed is live, so shared parents can be removed
 	// pods are pod cgroups that were emptied before the sweep.
 	pods []string
 }
@@ -56,8 +56,8 @@ func (s sweeper) sweep(ctx context.Context) ([]string, error) {
 	try("network", s.cleanNAT(ctx))
 	try("network", s.removeCNICache(own.ids))
 	try("cgroups", s.removeCgroups(own.ids))
-	removeSockets(sockets, s.alone)
-	if s.alone {
+	removeSockets(sockets, s.exclusive)
+	if s.exclusive {
 		try("kernel", restoreKernel("/proc/sys", s.run.Kernel))
 	}
 	try("folder", removeTree(s.run.Dir))
@@ -79,7 +79,7 @@ func (s sweeper) networkNames() []string {
 
 func (s sweeper) cleanNAT(ctx context.Context) error {
 	var before []string
-	if s.alone {
+	if s.exclusive {
 		before = append([]string{}, s.run.Chains...) // must not be nil
 	}
 	return cleanNAT(ctx, s.networkNames(), before)
@@ -89,7 +89,7 @@ func (s sweeper) removeCgroups(ids []string) error {
 	dirs := cgroupDirs(cgroupRoot)
 	err := removeCgroups(ownCgroups(dirs, ids))
 	parents := s.pods
-	if s.alone {
+	if s.exclusive {
 		parents = append(parents, emptiedParents(dirs, s.run.Cgroups)...)
 	}
 	for _, dir := range parents {
@@ -159,11 +159,11 @@ func shimSocket(text []byte) string {
 	return path
 }
 
-func removeSockets(sockets []string, alone bool) {
+func removeSockets(sockets []string, exclusive bool) {
 	for _, socket := range sockets {
 		_ = os.Remove(socket)
 	}
-	if alone { // Remove deletes only empty folders, so another runtime's sockets stay
+	if exclusive { // Remove deletes only empty folders, so another runtime's sockets stay
 		_ = os.Remove(shimSocketDir)
 		_ = os.Remove(filepath.Dir(shimSocketDir))
 	}

@@ -21,13 +21,13 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
-// holdVar makes this test binary a command that starts pods and does not remove them. With "end"
-// it ends at once, with "signal" on SIGINT, with "ignore" never.
-const holdVar = "PODWRIGHT_TESTBED_TEST_HOLD"
+// leavePodsVar makes this test binary a command that starts pods and does not remove them. With
+// "end" it ends at once, with "signal" on SIGINT, with "ignore" never.
+const leavePodsVar = "PODWRIGHT_TESTBED_TEST_HOLD"
 
-// TestHold is the command of the testbeds that the tests below start.
-func TestHold(t *testing.T) {
-	how := os.Getenv(holdVar)
+// TestLeavePodsHelper is the command of the testbeds that the tests below start.
+func TestLeavePodsHelper(t *testing.T) {
+	how := os.Getenv(leavePodsVar)
 	if how == "" {
 		t.Skip("not the command of a testbed under test")
 	}
@@ -87,7 +87,7 @@ func (r *testbedRun) stderr(t *testing.T) string {
 }
 
 func buildTestbed(t *testing.T) string {
-	if os.Getenv(holdVar) != "" {
+	if os.Getenv(leavePodsVar) != "" {
 		t.Skip("is the command of a testbed under test")
 	}
 	if testing.Short() {
@@ -99,16 +99,16 @@ func buildTestbed(t *testing.T) string {
 	return bin
 }
 
-// holdTestbed starts a testbed and returns when its pods run.
-func holdTestbed(t *testing.T, bin, how string) *testbedRun {
+// startTestbedWithPods starts a testbed and returns when its pods run.
+func startTestbedWithPods(t *testing.T, bin, how string) *testbedRun {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	stderr, err := os.CreateTemp(t.TempDir(), "")
 	require.NoError(t, err)
 	defer stderr.Close()
 	r := &testbedRun{log: stderr.Name()}
-	r.cmd = exec.Command(bin, "--", self, "-test.run=^TestHold$")
-	r.cmd.Env = append(withoutOurs(os.Environ()), holdVar+"="+how)
+	r.cmd = exec.Command(bin, "--", self, "-test.run=^TestLeavePodsHelper$")
+	r.cmd.Env = append(withoutTestbedVars(os.Environ()), leavePodsVar+"="+how)
 	r.cmd.Stderr = stderr
 	out, err := r.cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -183,13 +183,13 @@ func TestNothingLeft(t *testing.T) {
 }
 
 func commandEndsWithPodsLeft(t *testing.T, bin string) {
-	r := holdTestbed(t, bin, "end")
+	r := startTestbedWithPods(t, bin, "end")
 	require.NoError(t, r.cmd.Wait(), r.stderr(t))
 	require.Contains(t, r.stderr(t), "nothing left behind")
 }
 
 func interruptDeliveredTwice(t *testing.T, bin string) {
-	r := holdTestbed(t, bin, "signal")
+	r := startTestbedWithPods(t, bin, "signal")
 	require.NoError(t, r.cmd.Process.Signal(syscall.SIGINT))
 	require.NoError(t, r.cmd.Process.Signal(syscall.SIGINT))
 	require.NoError(t, r.cmd.Wait(), r.stderr(t))
@@ -199,9 +199,9 @@ func interruptDeliveredTwice(t *testing.T, bin string) {
 }
 
 func secondInterruptKillsCommand(t *testing.T, bin string) {
-	r := holdTestbed(t, bin, "ignore")
+	r := startTestbedWithPods(t, bin, "ignore")
 	require.NoError(t, r.cmd.Process.Signal(syscall.SIGTERM))
-	time.Sleep(sameSignal + 200*time.Millisecond)
+	time.Sleep(signalWindow + 200*time.Millisecond)
 	require.NoError(t, r.cmd.Process.Signal(syscall.SIGTERM))
 	require.Error(t, r.cmd.Wait())
 	require.Equal(t, 128+9, r.cmd.ProcessState.ExitCode(), r.stderr(t))
@@ -213,7 +213,7 @@ func secondInterruptKillsCommand(t *testing.T, bin string) {
 func killed(t *testing.T, bin string) {
 	for _, verb := range []string{"", "pause", "kill", "stop"} {
 		t.Run("runtimes "+verb, func(t *testing.T) {
-			r := holdTestbed(t, bin, "ignore")
+			r := startTestbedWithPods(t, bin, "ignore")
 			if verb != "" {
 				for _, key := range []string{"v1", "v2"} {
 					require.NoError(t, postControl(t.Context(), filepath.Join(r.run.Dir, "ctl.sock"), key, verb))
@@ -231,14 +231,14 @@ func killed(t *testing.T, bin string) {
 
 // killedWithWatchdog shows that the next start cleans up if the watchdog was killed, too.
 func killedWithWatchdog(t *testing.T, bin string) {
-	r := holdTestbed(t, bin, "ignore")
+	r := startTestbedWithPods(t, bin, "ignore")
 	require.NoError(t, syscall.Kill(r.run.Watchdog.PID, syscall.SIGKILL))
 	require.NoError(t, r.cmd.Process.Kill())
 	require.Error(t, r.cmd.Wait())
 	require.NotEmpty(t, sweeper{cache: r.cache, run: r.run}.left(r.own))
 
 	next := exec.CommandContext(t.Context(), bin, "--", "sh", "-c", "exit 42")
-	next.Env = withoutOurs(os.Environ())
+	next.Env = withoutTestbedVars(os.Environ())
 	out, err := next.CombinedOutput()
 	require.Error(t, err)
 	require.Equal(t, 42, next.ProcessState.ExitCode(), string(out))
@@ -250,7 +250,7 @@ func killedWithWatchdog(t *testing.T, bin string) {
 func interruptDuringSetUp(t *testing.T, bin string) {
 	for _, after := range []time.Duration{10 * time.Millisecond, 150 * time.Millisecond, 400 * time.Millisecond, 700 * time.Millisecond} {
 		cmd := exec.CommandContext(t.Context(), bin, "--", "sleep", "60")
-		cmd.Env = withoutOurs(os.Environ())
+		cmd.Env = withoutTestbedVars(os.Environ())
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
 		require.NoError(t, cmd.Start())

@@ -30,7 +30,7 @@ func startWatchdog(id string) (*watchdog, error) {
 		return nil, err
 	}
 	cmd := exec.Command(self, watchdogArg, id)
-	cmd.Env = withoutOurs(os.Environ()) // otherwise an outer testbed would kill it as a process of its run
+	cmd.Env = withoutTestbedVars(os.Environ()) // otherwise an outer testbed would kill it as a process of its run
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	pipe, err := cmd.StdinPipe()
@@ -66,8 +66,8 @@ func watch(ctx context.Context, c cache, id string, parent io.Reader, report *re
 		if err != nil {
 			return err
 		}
-		left, err := sweeper{cache: c, run: r, alone: len(others) == 0}.sweep(ctx)
-		report.tornDown("testbed was killed; cleaned up after it", begin, left)
+		left, err := sweeper{cache: c, run: r, exclusive: len(others) == 0}.sweep(ctx)
+		report.printEnd("testbed was killed; cleaned up after it", begin, left)
 		return err
 	})
 }

@@ -76,6 +76,6 @@ func routes(exit chan<- int) http.Handler {
 		}
 	})
 	mux.HandleFunc(healthPath, health(&failing))
-	addOdd(mux)
+	addTolerated(mux)
 	return mux
 }

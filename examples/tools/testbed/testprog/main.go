@@ -8,7 +8,8 @@
 //	testprog lines N [EVERY]          print N numbered lines, alternating stdout and stderr, and end
 //	testprog crash [SIGNAL] [AFTER]   end by a signal (default 6, SIGABRT)
 //	testprog http [ADDR]              serve /healthz, /fail, /ok, /exit?code=N, /version and
-//	                                  odd responses (see addOdd) until SIGTERM, and gRPC health checks on the same port
+//	                                  unusual responses (see addTolerated) until SIGTERM, and gRPC
+//	                                  health checks on the same port
 //	testprog https [ADDR]             the same with TLS and a self-signed certificate, without gRPC
 //	testprog silent [ADDR]            accept connections without a response until SIGTERM
 //	testprog file PATH [AFTER]        create PATH after a duration, then run until SIGTERM

@@ -39,8 +39,8 @@ func (i image) run(ctx context.Context, folder, command string, out io.Writer) (
 		"-virtfs", "local,path="+folder+",mount_tag=share,security_model=none",
 		"-nic", "none", "-serial", "file:"+console, "-serial", "stdio")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var trouble bytes.Buffer
-	cmd.Stderr = &trouble
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	lines, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -55,7 +55,7 @@ func (i image) run(ctx context.Context, folder, command string, out io.Writer) (
 	}
 	text, readErr := os.ReadFile(codeFile)
 	if readErr != nil {
-		return exitSetup, fmt.Errorf("the guest did not finish: %w; see %s\n%s", errors.Join(err, readErr), console, &trouble)
+		return exitSetup, fmt.Errorf("the guest did not finish: %w; see %s\n%s", errors.Join(err, readErr), console, &stderr)
 	}
 	return strconv.Atoi(strings.TrimSpace(string(text)))
 }

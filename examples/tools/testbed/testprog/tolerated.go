@@ -18,14 +18,14 @@ import (
 	"time"
 )
 
-// addOdd adds responses that clients must tolerate:
+// addTolerated adds responses that clients must tolerate:
 //
 //	/status?code=N    status N, with "s3cret" in the body
 //	/redirect?to=URL  status 302
 //	/chain?n=N        N redirects, then 200
 //	/endless          a body without an end
 //	/silent           no response
-func addOdd(mux *http.ServeMux) {
+func addTolerated(mux *http.ServeMux) {
 	mux.HandleFunc("/status", func(w http.ResponseWriter, r *http.Request) {
 		code, err := strconv.Atoi(r.FormValue("code"))
 		if err != nil || code < 200 || code > 999 {
