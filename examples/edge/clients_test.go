@@ -21,7 +21,7 @@ import (
 // Clients that send no request, or do not read, are limited in number and are disconnected.
 func TestClientsThatDoNothing(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes the agent's timeouts")
+		t.Skip("takes as long as the agent's timeouts")
 	}
 	rt, err := fake.New(fake.Config{})
 	require.NoError(t, err)
@@ -38,7 +38,7 @@ func TestClientsThatDoNothing(t *testing.T) {
 	e := newEdge(t, "unix://"+socket)
 	e.start()
 	defer func() { require.NoError(t, e.end(syscall.SIGTERM)) }()
-	e.until("it answers", func(map[string]v1.Pod) error { return nil })
+	e.until("the agent responds", func(map[string]v1.Pod) error { return nil })
 
 	var clients sync.WaitGroup
 	var answered atomic.Int32
@@ -70,8 +70,8 @@ func TestClientsThatDoNothing(t *testing.T) {
 	if n := answered.Load(); time.Since(begin) < 10*time.Second { // on a loaded machine some may be disconnected already
 		require.LessOrEqual(t, n, int32(64))
 	}
-	e.until("it answers again", func(map[string]v1.Pod) error { return nil })
+	e.until("the agent responds again", func(map[string]v1.Pod) error { return nil })
 	clients.Wait() // all are disconnected
 	require.EqualValues(t, 100, answered.Load())
-	require.NotErrorIs(t, <-given, os.ErrDeadlineExceeded, "the agent has cut the deaf one")
+	require.NotErrorIs(t, <-given, os.ErrDeadlineExceeded, "the agent disconnected the silent client")
 }

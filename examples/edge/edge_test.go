@@ -203,7 +203,7 @@ func TestEdge(t *testing.T) {
 			require.False(t, first.Ready)
 			require.NoError(t, os.WriteFile(filepath.Join(data, "ready"), nil, 0o600))
 			e.until("web is ready", ready("web-edge", 0))
-			e.until("that is on the disk", func(pods map[string]v1.Pod) error {
+			e.until("the files have the statuses", func(pods map[string]v1.Pod) error {
 				for _, folder := range []string{"", "pods/" + string(pods["web-edge"].UID)} { // the published and the saved statuses
 					saved, err := os.ReadFile(filepath.Join(e.root, folder, "status.json"))
 					if err != nil || !strings.Contains(string(saved), `"ready":true`) {
@@ -215,15 +215,15 @@ func TestEdge(t *testing.T) {
 
 			require.Error(t, e.end(syscall.SIGKILL))
 			e.start()
-			e.until("the agent is back", func(map[string]v1.Pod) error { return nil })
+			e.until("the agent responds", func(map[string]v1.Pod) error { return nil })
 			for range 30 { // three probe periods
 				pods, err := e.pods()
 				require.NoError(t, err)
-				require.NoError(t, ready("web-edge", 0)(pods), "it is not marked unready")
+				require.NoError(t, ready("web-edge", 0)(pods), "web stays ready")
 				again, err := mainOf(pods, "web-edge")
 				require.NoError(t, err)
-				require.Equal(t, first.ContainerID, again.ContainerID, "it runs on")
-				require.Equal(t, v1.PodFailed, pods["once-edge"].Status.Phase, "it is not run again")
+				require.Equal(t, first.ContainerID, again.ContainerID, "web is not restarted")
+				require.Equal(t, v1.PodFailed, pods["once-edge"].Status.Phase, "once is not restarted")
 				time.Sleep(100 * time.Millisecond)
 			}
 			e.reboot(rt)
@@ -232,17 +232,17 @@ func TestEdge(t *testing.T) {
 			require.NoError(t, e.end(syscall.SIGTERM))
 			require.NoError(t, os.Remove(filepath.Join(e.manifests, "web.yaml")))
 			e.start()
-			e.until("web is gone", left(1))
+			e.until("web is removed", left(1))
 			require.NoError(t, os.Remove(filepath.Join(e.manifests, "once.yaml")))
-			e.until("once is gone", func(pods map[string]v1.Pod) error {
+			e.until("once is removed", func(pods map[string]v1.Pod) error {
 				folders, err := os.ReadDir(filepath.Join(e.root, "pods"))
 				if err == nil && len(pods)+len(folders) > 0 {
-					err = errors.New("something is left")
+					err = errors.New("pods or folders remain")
 				}
 				return err
 			})
 			require.NoError(t, e.end(syscall.SIGTERM))
-			e.eachSandbox(rt, func(_ *cri.RuntimeClient, id string) { t.Errorf("sandbox %s is left", id) })
+			e.eachSandbox(rt, func(_ *cri.RuntimeClient, id string) { t.Errorf("sandbox %s remains", id) })
 		})
 	}
 }

@@ -39,10 +39,10 @@ func TestKubectl(t *testing.T) {
 			require.NoError(t, os.Mkdir(e.root, 0o700))
 			require.NoError(t, os.WriteFile(filepath.Join(e.root, "key"), []byte("secret\n"), 0o600))
 			e.start()
-			e.until("it runs", ready("talker-edge", 0))
+			e.until("talker is ready", ready("talker-edge", 0))
 
 			key := http.Header{"Authorization": {"Bearer secret"}}
-			e.until("it has talked", func(map[string]v1.Pod) error {
+			e.until("the log has the line", func(map[string]v1.Pod) error {
 				if code, text := e.get(t, "/containerLogs/default/talker-edge/main?tailLines=1", key); code+" "+text != "200 world\n" {
 					return fmt.Errorf("%s %q", code, text)
 				}
@@ -74,7 +74,7 @@ func TestKubectl(t *testing.T) {
 			_, err = io.WriteString(hold, "x") // after this read the session is open
 			require.NoError(t, err)
 			require.NoError(t, os.Remove(filepath.Join(e.manifests, "talker.yaml")))
-			e.until("nothing is left", left(0))
+			e.until("no pods remain", left(0))
 			<-ended // the session ends with its container
 			require.NoError(t, e.end(syscall.SIGTERM))
 		})

@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/podworkers/podworkerstest"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what happens into the scripts")
+var rewrite = flag.Bool("rewrite", false, "rewrite the expected results in the scripts")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -44,7 +44,7 @@ type node struct {
 // bound panics if a test takes too long: in a bubble with a busy agent time does not pass, so the
 // limit must be outside.
 func bound(t *testing.T) {
-	timer := time.AfterFunc(2*time.Minute, func() { panic(t.Name() + ": the agent never rests") })
+	timer := time.AfterFunc(2*time.Minute, func() { panic(t.Name() + ": the agent never becomes idle") })
 	t.Cleanup(func() { timer.Stop() })
 }
 

@@ -101,7 +101,7 @@ func (w *world) until(workload, path, want string) {
 			return
 		}
 	}
-	require.Fail(w.t, workload+" "+path, "%q is not %q", got, want)
+	require.Fail(w.t, workload+" "+path, "%q, want %q", got, want)
 }
 
 const objects = `
@@ -128,7 +128,7 @@ spec: {runner: NAME, pod: {volumes: [{name: v, hostPath: {path: /etc}}], contain
 apiVersion: operator.podwright.dev/v1
 kind: Workload
 metadata: {name: other}
-spec: {runner: somebody, pod: {containers: [{name: main, image: "BUSYBOX"}]}}
+spec: {runner: other, pod: {containers: [{name: main, image: "BUSYBOX"}]}}
 `
 
 // Workloads run on a runtime behind a forwarded socket. Fields that need local files are refused
@@ -165,7 +165,7 @@ func TestOperator(t *testing.T) {
 			w.do(`{"spec": {"pod": {"containers": []}}}`, "patch", "workload", "web", "--type=merge", "--patch-file=/dev/stdin")
 			w.until("web", "{.status.refused}", "spec.containers")
 			time.Sleep(5 * time.Second) // time in which a wrong termination would happen
-			require.Equal(t, id, w.do("", "get", "workload", "web", "-o", "jsonpath={.status.containerStatuses[0].containerID}"), "it runs on")
+			require.Equal(t, id, w.do("", "get", "workload", "web", "-o", "jsonpath={.status.containerStatuses[0].containerID}"), "web is not restarted")
 			require.Equal(t, "0", w.do("", "get", "workload", "web", "-o", "jsonpath={.status.containerStatuses[0].restartCount}"))
 			require.Empty(t, w.do("", "get", "workload", "other", "-o", "jsonpath={.status}"))
 

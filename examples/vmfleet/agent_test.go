@@ -44,7 +44,7 @@ type fleet struct {
 // after a minute, exit after a second, or ignore the button.
 func inBubble(t *testing.T, test func(t *testing.T, f *fleet)) {
 	// In a bubble with a busy agent time does not pass, so the limit must be outside.
-	bound := time.AfterFunc(2*time.Minute, func() { panic(t.Name() + ": the agent never rests") })
+	bound := time.AfterFunc(2*time.Minute, func() { panic(t.Name() + ": the agent never becomes idle") })
 	defer bound.Stop()
 	synctest.Test(t, func(t *testing.T) {
 		end, unplug := context.WithCancel(context.Background())
@@ -132,7 +132,7 @@ func TestMachineOfAPod(t *testing.T) {
 		f.set(time.Second)
 		require.Equal(t, int32(0), f.container("a").State.Terminated.ExitCode)
 		f.set(3 * time.Second)
-		require.Empty(t, f.machines, "it is destroyed once its pod is gone")
+		require.Empty(t, f.machines, "the machine of a removed pod is destroyed")
 	})
 }
 
@@ -169,11 +169,11 @@ func TestAgentIsStartedAgain(t *testing.T) {
 		require.Equal(t, before, f.container("a"))
 		require.True(t, started.Equal(f.status("a").StartTime))
 		require.Equal(t, v1.PodSucceeded, f.status("b").Phase)
-		require.Zero(t, f.container("b").RestartCount, "it has run")
-		require.Equal(t, "CrashLoopBackOff", f.container("c").State.Waiting.Reason, "the pause goes on")
+		require.Zero(t, f.container("b").RestartCount, "a successful machine is not booted again")
+		require.Equal(t, "CrashLoopBackOff", f.container("c").State.Waiting.Reason, "the back-off continues")
 		f.set(20*time.Second, a, b, c)
 		require.Equal(t, int32(1), f.container("c").RestartCount)
-		require.NotContains(t, f.machines, types.UID("gone"), "nobody wants it")
+		require.NotContains(t, f.machines, types.UID("gone"), "an orphaned machine is destroyed")
 	})
 }
 
@@ -181,7 +181,7 @@ func TestStuckMachineIsCut(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fleet) {
 		f.set(time.Second, pod("a", "stuck", v1.RestartPolicyAlways))
 		f.set(4 * time.Second)
-		require.NotNil(t, f.container("a").State.Running, "it has a grace period of 5 s")
+		require.NotNil(t, f.container("a").State.Running, "within the grace period of 5 s")
 		f.set(2 * time.Second)
 		require.Equal(t, int32(137), f.container("a").State.Terminated.ExitCode)
 		f.set(2 * time.Second)

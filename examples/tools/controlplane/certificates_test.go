@@ -33,7 +33,7 @@ func TestCertificates(t *testing.T) {
 	require.ErrorAs(t, err, &invalid)
 	require.Equal(t, x509.Expired, invalid.Reason)
 	_, err = leaf.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
-	require.Error(t, err, "a client's certificate serves")
+	require.Error(t, err, "a client certificate must not authenticate a server")
 
 	server, err := a.server(now, []net.IP{net.IPv4(127, 0, 0, 1)}, "localhost")
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestCertificates(t *testing.T) {
 	pool = x509.NewCertPool()
 	pool.AddCert(other.certificate)
 	_, err = leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: "localhost"})
-	require.Error(t, err, "of another run")
+	require.Error(t, err, "a certificate of another run")
 }
 
 func parse(t *testing.T, p pair) *x509.Certificate {

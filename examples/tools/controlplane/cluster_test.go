@@ -48,7 +48,7 @@ func startProgram(t *testing.T, args ...string) *running {
 	require.NoError(t, err)
 	tmp, err := os.MkdirTemp("", "cp") // short, because socket paths are limited
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.Remove(tmp), "the program has left something there") })
+	t.Cleanup(func() { require.NoError(t, os.Remove(tmp), "a file remains") })
 	r.cmd = exec.Command(self, append([]string{"-exports"}, args...)...)
 	r.cmd.Env = append(os.Environ(), asProgram+"=1", "TMPDIR="+tmp)
 	r.cmd.Stderr = r.stderr
@@ -125,11 +125,11 @@ func (r *running) processes() []int {
 
 func (r *running) requireNothingLeft() {
 	r.t.Helper()
-	eventually(r.t, "processes are left", func() bool { return len(r.processes()) == 0 })
-	eventually(r.t, "the folder is left", func() bool { return !exists(r.dir) })
+	eventually(r.t, "processes remain", func() bool { return len(r.processes()) == 0 })
+	eventually(r.t, "the folder remains", func() bool { return !exists(r.dir) })
 	at, err := url.Parse(r.described.URL)
 	require.NoError(r.t, err)
-	eventually(r.t, "the port still answers", func() bool {
+	eventually(r.t, "the port is still open", func() bool {
 		conn, err := net.Dial("tcp", at.Host)
 		if err == nil {
 			conn.Close()
@@ -165,7 +165,7 @@ func TestControlPlane(t *testing.T) {
 
 	// The scheduler binds a pod in a new namespace.
 	r.do("", "create", "namespace", "test")
-	eventually(t, "the namespace gets a service account", func() bool {
+	eventually(t, "the namespace has a service account", func() bool {
 		_, err := r.try(r.described.Kubeconfig, "", "-n", "test", "get", "serviceaccount", "default")
 		return err == nil
 	})

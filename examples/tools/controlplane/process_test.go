@@ -47,7 +47,7 @@ func TestComponentStartsAndStops(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(c.dir, "lives"))
 	require.NoError(t, err)
 	require.Equal(t, "on\non\n", string(text))
-	require.Empty(t, died, "it was told to end")
+	require.Empty(t, died, "a requested stop is not reported")
 }
 
 func TestComponentNeverReady(t *testing.T) {
@@ -94,7 +94,7 @@ func TestComponentIsPaused(t *testing.T) {
 	require.NoError(t, c.pause(t.Context()))
 	require.Equal(t, "T", state())
 	require.NoError(t, c.start(t.Context()))
-	eventually(t, "goes on", func() bool { return state() == "S" })
+	eventually(t, "still running", func() bool { return state() == "S" })
 	require.NoError(t, c.pause(t.Context()))
 	require.NoError(t, c.stop(t.Context())) // stop also continues the process
 }

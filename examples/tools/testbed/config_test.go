@@ -84,13 +84,13 @@ func TestPickSubnets(t *testing.T) {
 		start uint16
 		want  []string
 	}{
-		"free":           {want: []string{"10.64.0.0/22", "10.64.4.0/22"}},
-		"start":          {start: 131, want: []string{"10.66.12.0/22", "10.66.16.0/22"}},
-		"wraps around":   {start: 64*64 - 1, want: []string{"10.127.252.0/22", "10.64.0.0/22"}},
-		"beyond the end": {start: 65535, want: []string{"10.127.252.0/22", "10.64.0.0/22"}},
-		"one taken":      {used: []netip.Prefix{prefix("10.64.0.128/25")}, want: []string{"10.64.4.0/22", "10.64.8.0/22"}},
-		"wider taken":    {used: []netip.Prefix{prefix("10.64.0.0/16")}, want: []string{"10.65.0.0/22", "10.65.4.0/22"}},
-		"all taken":      {used: []netip.Prefix{prefix("10.0.0.0/8")}},
+		"free":               {want: []string{"10.64.0.0/22", "10.64.4.0/22"}},
+		"start":              {start: 131, want: []string{"10.66.12.0/22", "10.66.16.0/22"}},
+		"wraps around":       {start: 64*64 - 1, want: []string{"10.127.252.0/22", "10.64.0.0/22"}},
+		"beyond the end":     {start: 65535, want: []string{"10.127.252.0/22", "10.64.0.0/22"}},
+		"one used":           {used: []netip.Prefix{prefix("10.64.0.128/25")}, want: []string{"10.64.4.0/22", "10.64.8.0/22"}},
+		"wider network used": {used: []netip.Prefix{prefix("10.64.0.0/16")}, want: []string{"10.65.0.0/22", "10.65.4.0/22"}},
+		"all used":           {used: []netip.Prefix{prefix("10.0.0.0/8")}},
 	} {
 		got, err := pickSubnets(2, tc.used, tc.start)
 		require.Equal(t, tc.want == nil, err != nil, name)

@@ -27,14 +27,14 @@ func TestOwns(t *testing.T) {
 		"pod v2":   {procInfo{Name: "sleep", Cgroups: "0::/kubepods.slice/cri-containerd-" + testContainer + ".scope\n"}, true},
 		"pod root": {procInfo{Name: "sleep", RootMount: "1 2 0:3 / / rw - overlay overlay rw,upperdir=/tmp/pwtb-0a1b2c/v1/root/1/fs"}, true},
 
-		"zombie":            {procInfo{Name: "containerd", State: "Z", Args: []string{"/tmp/pwtb-0a1b2c/"}}, false},
-		"the machine's own": {procInfo{Name: "containerd", Args: []string{"/usr/bin/containerd"}}, false},
-		"another run's":     {procInfo{Name: "containerd", Args: []string{"--config", "/tmp/pwtb-0a1b2d/v1/config.toml"}}, false},
-		"longer name":       {procInfo{Name: "containerd", Args: []string{"--config", "/tmp/pwtb-0a1b2cd/v1/config.toml"}}, false},
-		"another's command": {procInfo{Name: "go", Environ: []string{"PODWRIGHT_TESTBED=0a1b2d"}}, false},
-		"reader of a log":   {procInfo{Name: "vim", Args: []string{"vim", "/tmp/pwtb-0a1b2c/containerd-v1.log"}}, false},
-		"other container":   {procInfo{Name: "sleep", Cgroups: "8:pids:/k8s.io/" + strings.Repeat("f", 64)}, false},
-		"kernel thread":     {procInfo{Name: "kthreadd"}, false},
+		"zombie":                       {procInfo{Name: "containerd", State: "Z", Args: []string{"/tmp/pwtb-0a1b2c/"}}, false},
+		"process of the machine":       {procInfo{Name: "containerd", Args: []string{"/usr/bin/containerd"}}, false},
+		"process of another run":       {procInfo{Name: "containerd", Args: []string{"--config", "/tmp/pwtb-0a1b2d/v1/config.toml"}}, false},
+		"longer name":                  {procInfo{Name: "containerd", Args: []string{"--config", "/tmp/pwtb-0a1b2cd/v1/config.toml"}}, false},
+		"command of another run":       {procInfo{Name: "go", Environ: []string{"PODWRIGHT_TESTBED=0a1b2d"}}, false},
+		"reader of a log":              {procInfo{Name: "vim", Args: []string{"vim", "/tmp/pwtb-0a1b2c/containerd-v1.log"}}, false},
+		"process in another container": {procInfo{Name: "sleep", Cgroups: "8:pids:/k8s.io/" + strings.Repeat("f", 64)}, false},
+		"kernel thread":                {procInfo{Name: "kthreadd"}, false},
 	} {
 		require.Equal(t, tc.want, o.owns(tc.p), name)
 	}

@@ -25,11 +25,11 @@ func TestJudge(t *testing.T) {
 		alive []procID
 		want  verdict
 	}{
-		"both at work":           {here, []procID{{10, 100}, {11, 101}}, verdictLive},
+		"both running":           {here, []procID{{10, 100}, {11, 101}}, verdictLive},
 		"only the watchdog":      {here, []procID{{11, 101}}, verdictLive},
 		"only the testbed":       {here, []procID{{10, 100}}, verdictLive},
-		"both gone":              {here, nil, verdictStale},
-		"numbers used again":     {here, []procID{{10, 200}, {11, 201}}, verdictStale},
+		"neither running":        {here, nil, verdictStale},
+		"process ids reused":     {here, []procID{{10, 200}, {11, 201}}, verdictStale},
 		"after a boot":           {machine{Boot: "next", PIDNS: "pid:[1]"}, []procID{{10, 100}}, verdictStale},
 		"in another container":   {machine{Boot: "boot", PIDNS: "pid:[2]"}, nil, verdictForeign},
 		"container after a boot": {machine{Boot: "next", PIDNS: "pid:[2]"}, nil, verdictStale},

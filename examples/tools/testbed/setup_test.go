@@ -141,7 +141,7 @@ func TestLockedExcludes(t *testing.T) {
 		go func() {
 			done <- c.locked(t.Context(), "x", func() error {
 				if inside.Add(1) != 1 {
-					return errors.New("not alone")
+					return errors.New("concurrent holders of the lock")
 				}
 				time.Sleep(time.Millisecond)
 				inside.Add(-1)

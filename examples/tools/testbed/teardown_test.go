@@ -29,7 +29,7 @@ const leavePodsVar = "PODWRIGHT_TESTBED_TEST_HOLD"
 func TestLeavePodsHelper(t *testing.T) {
 	how := os.Getenv(leavePodsVar)
 	if how == "" {
-		t.Skip("not the command of a testbed under test")
+		t.Skip("only for testbeds started by tests")
 	}
 	interrupted, stop := signal.NotifyContext(t.Context(), syscall.SIGINT)
 	defer stop()
@@ -88,7 +88,7 @@ func (r *testbedRun) stderr(t *testing.T) string {
 
 func buildTestbed(t *testing.T) string {
 	if os.Getenv(leavePodsVar) != "" {
-		t.Skip("is the command of a testbed under test")
+		t.Skip("runs in a testbed started by a test")
 	}
 	if testing.Short() {
 		t.Skip("starts whole testbeds")

@@ -24,13 +24,13 @@ func TestLookup(t *testing.T) {
 		set  map[string]string
 		want verdict
 	}{
-		"no testbed":          {nil, skip},
-		"in a testbed":        {map[string]string{env.CRIV1: "a", env.CRIV2: "b", env.RequireCRI: "1"}, use},
-		"not required":        {map[string]string{env.CRIV1: "a", env.CRIV2: "b"}, use},
-		"half of one":         {map[string]string{env.CRIV1: "a"}, skip},
-		"required, half":      {map[string]string{env.CRIV1: "a", env.RequireCRI: "1"}, fail},
-		"required, nothing":   {map[string]string{env.RequireCRI: "1"}, fail},
-		"required is not yes": {map[string]string{env.RequireCRI: "0"}, skip},
+		"no testbed":           {nil, skip},
+		"in a testbed":         {map[string]string{env.CRIV1: "a", env.CRIV2: "b", env.RequireCRI: "1"}, use},
+		"not required":         {map[string]string{env.CRIV1: "a", env.CRIV2: "b"}, use},
+		"incomplete testbed":   {map[string]string{env.CRIV1: "a"}, skip},
+		"required, incomplete": {map[string]string{env.CRIV1: "a", env.RequireCRI: "1"}, fail},
+		"required, no testbed": {map[string]string{env.RequireCRI: "1"}, fail},
+		"required is not 1":    {map[string]string{env.RequireCRI: "0"}, skip},
 	} {
 		values, got, why := lookup(func(name string) string { return tc.set[name] }, names)
 		require.Equal(t, tc.want, got, name)

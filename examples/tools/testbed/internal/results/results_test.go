@@ -47,7 +47,7 @@ func TestReport(t *testing.T) {
 			},
 			want: "--- FAIL: p TestA/x (1.50s)\n    x_test.go:1: 2 pods\nFAIL\tp\t1.500s\n\nFAIL p TestA/x: repeat p TestA/x\n\n0 passed, 1 failed, 0 skipped\n",
 		},
-		"the test around it says more": {
+		"the parent test has more output": {
 			events: []string{"fail p TestA/x", "output p TestA     x_test.go:9: a leak", "fail p TestA", "fail p"},
 			want:   "--- FAIL: p TestA/x (1.50s)\n--- FAIL: p TestA (1.50s)\n    x_test.go:9: a leak\nFAIL\tp\t1.500s\n\nFAIL p TestA/x: repeat p TestA/x\n\n0 passed, 1 failed, 0 skipped\n",
 		},
@@ -55,7 +55,7 @@ func TestReport(t *testing.T) {
 			events: []string{"run p TestA", "output p TestA/x panic: nil map", "output p  exit status 2", "fail p"},
 			want:   "--- FAIL: p TestA/x (1.50s)\npanic: nil map\nFAIL\tp\t1.500s\n\nFAIL p TestA/x: repeat p TestA/x\n\n0 passed, 1 failed, 0 skipped\n",
 		},
-		"it does not compile": {
+		"compile error": {
 			events: []string{"output p  x.go:1: undefined", "fail p"},
 			want:   "--- FAIL: p (1.50s)\nx.go:1: undefined\nFAIL\tp\t1.500s\n\nFAIL p: repeat p \n\n0 passed, 1 failed, 0 skipped\n",
 		},
