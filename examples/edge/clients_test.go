@@ -19,7 +19,7 @@ import (
 )
 
 // Clients that send no request, or do not read, are limited in number and are disconnected.
-func TestClientsThatDoNothing(t *testing.T) {
+func TestIdleClientsAreDisconnected(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes as long as the agent's timeouts")
 	}
@@ -41,18 +41,18 @@ func TestClientsThatDoNothing(t *testing.T) {
 	e.until("the agent responds", func(map[string]v1.Pod) error { return nil })
 
 	var clients sync.WaitGroup
-	var answered atomic.Int32
+	var responses atomic.Int32
 	begin := time.Now()
 	silent, err := net.Dial("tcp", e.address)
 	require.NoError(t, err)
 	defer silent.Close()
-	given := make(chan error, 1)
+	writeErr := make(chan error, 1)
 	go func() { // sends requests until the unread replies fill all buffers
 		err := silent.SetWriteDeadline(begin.Add(5 * time.Minute))
 		for err == nil {
 			_, err = io.WriteString(silent, strings.Repeat("GET / HTTP/1.1\r\nHost: e\r\n\r\n", 100))
 		}
-		given <- err
+		writeErr <- err
 	}()
 	for range 100 {
 		conn, err := net.Dial("tcp", e.address)
@@ -61,17 +61,17 @@ func TestClientsThatDoNothing(t *testing.T) {
 			defer conn.Close()
 			_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: e\r\n\r\n")
 			if _, err := conn.Read(make([]byte, 1)); err == nil {
-				answered.Add(1)
+				responses.Add(1)
 			}
 			_, _ = io.Copy(io.Discard, conn)
 		})
 	}
 	time.Sleep(3 * time.Second)
-	if n := answered.Load(); time.Since(begin) < 10*time.Second { // on a loaded machine some may be disconnected already
+	if n := responses.Load(); time.Since(begin) < 10*time.Second { // on a loaded machine some may be disconnected already
 		require.LessOrEqual(t, n, int32(64))
 	}
 	e.until("the agent responds again", func(map[string]v1.Pod) error { return nil })
 	clients.Wait() // all are disconnected
-	require.EqualValues(t, 100, answered.Load())
-	require.NotErrorIs(t, <-given, os.ErrDeadlineExceeded, "the agent disconnected the silent client")
+	require.EqualValues(t, 100, responses.Load())
+	require.NotErrorIs(t, <-writeErr, os.ErrDeadlineExceeded, "the agent disconnected the silent client")
 }

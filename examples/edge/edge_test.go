@@ -26,7 +26,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Users copy main.go, so it must stay short.
-func TestItIsAPage(t *testing.T) {
+func TestMainIsShort(t *testing.T) {
 	text, err := os.ReadFile("main.go")
 	require.NoError(t, err)
 	require.Less(t, bytes.Count(text, []byte("\n")), 100)
@@ -78,10 +78,10 @@ func (e *edge) end(sig os.Signal) error {
 
 func (e *edge) place(name, manifest string) {
 	// Renamed, so that the agent never reads an incomplete manifest.
-	beside := filepath.Join(e.root+".tmp", name)
-	require.NoError(e.t, os.MkdirAll(filepath.Dir(beside), 0o700))
-	require.NoError(e.t, os.WriteFile(beside, []byte(manifest), 0o600))
-	require.NoError(e.t, os.Rename(beside, filepath.Join(e.manifests, name)))
+	tmp := filepath.Join(e.root+".tmp", name)
+	require.NoError(e.t, os.MkdirAll(filepath.Dir(tmp), 0o700))
+	require.NoError(e.t, os.WriteFile(tmp, []byte(manifest), 0o600))
+	require.NoError(e.t, os.Rename(tmp, filepath.Join(e.manifests, name)))
 }
 
 // pods returns the pods from the endpoint by name.
@@ -104,13 +104,13 @@ func (e *edge) pods() (map[string]v1.Pod, error) {
 }
 
 // until waits until good returns nil for the pods.
-func (e *edge) until(what string, good func(map[string]v1.Pod) error) {
+func (e *edge) until(what string, check func(map[string]v1.Pod) error) {
 	e.t.Helper()
 	var err error
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		var pods map[string]v1.Pod
 		if pods, err = e.pods(); err == nil {
-			err = good(pods)
+			err = check(pods)
 		}
 		if err == nil {
 			return
@@ -128,7 +128,7 @@ func mainOf(pods map[string]v1.Pod, name string) (v1.ContainerStatus, error) {
 	return statuses[0], nil
 }
 
-func left(n int) func(map[string]v1.Pod) error {
+func podCount(n int) func(map[string]v1.Pod) error {
 	return func(pods map[string]v1.Pod) error {
 		if len(pods) != n {
 			return fmt.Errorf("%d pods", len(pods))
@@ -232,7 +232,7 @@ func TestEdge(t *testing.T) {
 			require.NoError(t, e.end(syscall.SIGTERM))
 			require.NoError(t, os.Remove(filepath.Join(e.manifests, "web.yaml")))
 			e.start()
-			e.until("web is removed", left(1))
+			e.until("web is removed", podCount(1))
 			require.NoError(t, os.Remove(filepath.Join(e.manifests, "once.yaml")))
 			e.until("once is removed", func(pods map[string]v1.Pod) error {
 				folders, err := os.ReadDir(filepath.Join(e.root, "pods"))

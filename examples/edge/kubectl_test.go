@@ -64,17 +64,17 @@ func TestKubectl(t *testing.T) {
 			require.Equal(t, "TO UPPER", out.String())
 
 			// A session ends with its container.
-			stdin, hold := io.Pipe()
-			defer hold.Close()
+			stdin, input := io.Pipe()
+			defer input.Close()
 			ended := make(chan error, 1)
 			go func() {
 				_, err := client.Exec(t.Context(), "http://"+e.address+"/exec/default/talker-edge/main?input=1&output=1&command=cat", streams.Session{Stdin: stdin, Stdout: io.Discard})
 				ended <- err
 			}()
-			_, err = io.WriteString(hold, "x") // after this read the session is open
+			_, err = io.WriteString(input, "x") // after this read the session is open
 			require.NoError(t, err)
 			require.NoError(t, os.Remove(filepath.Join(e.manifests, "talker.yaml")))
-			e.until("no pods remain", left(0))
+			e.until("no pods remain", podCount(0))
 			<-ended // the session ends with its container
 			require.NoError(t, e.end(syscall.SIGTERM))
 		})

@@ -63,8 +63,8 @@ func forward(t *testing.T, to string) string {
 	return "unix://" + at
 }
 
-// world is an operator process, and a namespace with its workloads.
-type world struct {
+// operatorRun is an operator process, and a namespace with its workloads.
+type operatorRun struct {
 	t       *testing.T
 	kubectl string
 	name    string // the operator's and the namespace's name
@@ -72,18 +72,18 @@ type world struct {
 	cmd     *exec.Cmd
 }
 
-func (w *world) start() {
+func (w *operatorRun) start() {
 	w.cmd = exec.Command(w.args[0], w.args[1:]...)
 	w.cmd.Stdout, w.cmd.Stderr = w.t.Output(), w.t.Output()
 	require.NoError(w.t, w.cmd.Start())
 }
 
-func (w *world) end(s syscall.Signal) {
+func (w *operatorRun) end(s syscall.Signal) {
 	require.NoError(w.t, w.cmd.Process.Signal(s))
 	_ = w.cmd.Wait() // the process was killed
 }
 
-func (w *world) do(in string, args ...string) string {
+func (w *operatorRun) do(in string, args ...string) string {
 	w.t.Helper()
 	cmd := exec.Command(w.kubectl, append([]string{"-n", w.name}, args...)...)
 	cmd.Stdin = strings.NewReader(in)
@@ -93,7 +93,7 @@ func (w *world) do(in string, args ...string) string {
 }
 
 // until waits until a field of a workload has the value want.
-func (w *world) until(workload, path, want string) {
+func (w *operatorRun) until(workload, path, want string) {
 	w.t.Helper()
 	got := ""
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
@@ -143,7 +143,7 @@ func TestOperator(t *testing.T) {
 	for _, rt := range tb.Runtimes(t) {
 		t.Run(rt.Name, func(t *testing.T) {
 			dir := t.TempDir()
-			w := &world{t: t, kubectl: plane.Program(t, "kubectl"), name: "operator-" + strings.ToLower(rand.Text()[:8])}
+			w := &operatorRun{t: t, kubectl: plane.Program(t, "kubectl"), name: "operator-" + strings.ToLower(rand.Text()[:8])}
 			w.args = []string{binary, "-name", w.name, "-kubeconfig", plane.Kubeconfig, "-runtime", forward(t, rt.Endpoint), "-state", filepath.Join(dir, "state"), "-logs", filepath.Join(dir, "logs")}
 			w.do("", "create", "namespace", w.name)
 			w.do("", "apply", "-f", "crd.yaml")

@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Users copy these files, so they must stay short.
-func TestItIsAPage(t *testing.T) {
+func TestFilesAreShort(t *testing.T) {
 	for _, file := range []string{"agent.go", "hypervisor.go"} {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
@@ -47,7 +47,7 @@ func inBubble(t *testing.T, test func(t *testing.T, f *fleet)) {
 	bound := time.AfterFunc(2*time.Minute, func() { panic(t.Name() + ": the agent never becomes idle") })
 	defer bound.Stop()
 	synctest.Test(t, func(t *testing.T) {
-		end, unplug := context.WithCancel(context.Background())
+		end, cutPower := context.WithCancel(context.Background())
 		f := &fleet{t: t, received: map[types.UID]*v1.PodStatus{}, Hypervisor: &Hypervisor{Images: map[string]Guest{
 			"steady": func(powered context.Context) int32 { <-powered.Done(); return 0 },
 			"crash":  func(context.Context) int32 { time.Sleep(time.Minute); return 3 },
@@ -57,7 +57,7 @@ func inBubble(t *testing.T, test func(t *testing.T, f *fleet)) {
 		f.start()
 		defer func() {
 			f.stop()
-			unplug()
+			cutPower()
 			for uid := range f.machines {
 				require.NoError(t, f.Shutdown(context.Background(), uid, time.Hour))
 			}
@@ -177,7 +177,7 @@ func TestAgentIsStartedAgain(t *testing.T) {
 	})
 }
 
-func TestStuckMachineIsCut(t *testing.T) {
+func TestStuckMachineIsPoweredOff(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fleet) {
 		f.set(time.Second, pod("a", "stuck", v1.RestartPolicyAlways))
 		f.set(4 * time.Second)
@@ -189,7 +189,7 @@ func TestStuckMachineIsCut(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotAMachine(t *testing.T) {
+func TestInvalidMachinesAreRejected(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fleet) {
 		two := pod("b", "steady", v1.RestartPolicyAlways)
 		two.Spec.Containers = append(two.Spec.Containers, two.Spec.Containers[0])

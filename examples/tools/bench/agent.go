@@ -167,8 +167,8 @@ func isRunning(p v1.Pod) bool {
 }
 
 // await polls until done returns true, for at most waitTimeout.
-func (a *agent) await(ctx context.Context, poll time.Duration, what string, done func() bool) error {
-	err := await(ctx, poll, what, done)
+func (a *agent) await(ctx context.Context, poll time.Duration, condition string, done func() bool) error {
+	err := await(ctx, poll, condition, done)
 	if err != nil {
 		err = withLog(err, a.log)
 	}
@@ -191,8 +191,8 @@ func await(ctx context.Context, poll time.Duration, what string, done func() boo
 }
 
 // awaitPods polls /pods until done returns true.
-func (a *agent) awaitPods(ctx context.Context, poll time.Duration, what string, done func(map[string]v1.Pod) bool) error {
-	return a.await(ctx, poll, what, func() bool {
+func (a *agent) awaitPods(ctx context.Context, poll time.Duration, condition string, done func(map[string]v1.Pod) bool) error {
+	return a.await(ctx, poll, condition, func() bool {
 		pods, err := a.pods()
 		return err == nil && done(pods)
 	})

@@ -72,10 +72,10 @@ func readyEach(ctx context.Context, a *agent, n int) error {
 
 func waiter(i int) string { return fmt.Sprintf("ready-%d", i) }
 
-func printSpread(what string, d []time.Duration, limit time.Duration) {
+func printSpread(row string, d []time.Duration, limit time.Duration) {
 	d = slices.Sorted(slices.Values(d))
 	fmt.Printf("  %-52s median %8s   p95 %8s   slowest %8s   (limit %s)\n",
-		what, ms(median(d)), ms(d[len(d)*95/100]), ms(d[len(d)-1]), ms(limit))
+		row, ms(median(d)), ms(d[len(d)*95/100]), ms(d[len(d)-1]), ms(limit))
 }
 
 // serving responds to the probes of all pods. The path of a probe is the pod's name.

@@ -87,13 +87,13 @@ func (c *component) launch(ctx context.Context) error {
 		err := cmd.Wait()
 		close(p.ended)
 		if isClosed(p.wasReady) && !isClosed(p.stopRequested) {
-			c.died(c.name, fmt.Errorf("%s exited unexpectedly: %w\n%s", c.name, errors.Join(err, errEnded), tail(c.log, 10)))
+			c.died(c.name, fmt.Errorf("%s exited unexpectedly: %w\n%s", c.name, errors.Join(err, errUnrequestedEnd), tail(c.log, 10)))
 		}
 	}()
 	return nil
 }
 
-var errEnded = errors.New("no stop was requested")
+var errUnrequestedEnd = errors.New("no stop was requested")
 
 // waitReady polls ready until it succeeds, or fails when the process ends.
 func (c *component) waitReady(ctx context.Context) error {

@@ -58,10 +58,10 @@ func TestComponentNeverReady(t *testing.T) {
 
 	c, _ = scripted(t, "exec sleep 60")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	asked := 0
+	polls := 0
 	cause := errors.New("no more")
 	c.ready = func(context.Context) error {
-		if asked++; asked == 3 {
+		if polls++; polls == 3 {
 			cancel(cause)
 		}
 		return errors.New("not yet")
@@ -76,7 +76,7 @@ func TestUnexpectedExitOfComponent(t *testing.T) {
 	require.NoError(t, c.start(t.Context()))
 	require.NoError(t, os.Remove(filepath.Join(c.dir, "ready")))
 	err := <-died
-	require.ErrorIs(t, err, errEnded)
+	require.ErrorIs(t, err, errUnrequestedEnd)
 	require.ErrorContains(t, err, "exit status 7")
 	require.ErrorContains(t, err, "no memory")
 	require.Error(t, c.pause(t.Context()))

@@ -18,7 +18,7 @@ func testRecord() record {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestVerdictOnRecords(t *testing.T) {
 	here := machine{Boot: "boot", PIDNS: "pid:[1]"}
 	for name, tc := range map[string]struct {
 		here  machine

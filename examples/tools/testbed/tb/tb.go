@@ -133,11 +133,11 @@ func lookup(getenv func(string) string, names []string) ([]string, verdict, stri
 	if len(missing) == 0 {
 		return values, use, ""
 	}
-	what := "needs the testbed (go run ./examples/tools/testbed -- go test ...): not set: " + strings.Join(missing, ", ")
+	reason := "needs the testbed (go run ./examples/tools/testbed -- go test ...): not set: " + strings.Join(missing, ", ")
 	if getenv(env.RequireCRI) == "1" {
 		return nil, fail, env.RequireCRI + "=1, but not set: " + strings.Join(missing, ", ")
 	}
-	return nil, skip, what
+	return nil, skip, reason
 }
 
 // Stop stops the runtime with SIGTERM and waits until it has ended. Its pods keep running. The

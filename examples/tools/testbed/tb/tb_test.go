@@ -32,23 +32,23 @@ func TestLookup(t *testing.T) {
 		"required, no testbed": {map[string]string{env.RequireCRI: "1"}, fail},
 		"required is not 1":    {map[string]string{env.RequireCRI: "0"}, skip},
 	} {
-		values, got, why := lookup(func(name string) string { return tc.set[name] }, names)
+		values, got, reason := lookup(func(name string) string { return tc.set[name] }, names)
 		require.Equal(t, tc.want, got, name)
 		if got == use {
 			require.Equal(t, []string{"a", "b"}, values, name)
 		} else {
-			require.Contains(t, why, env.CRIV2, name)
+			require.Contains(t, reason, env.CRIV2, name)
 		}
 	}
 }
 
 // serveControl serves a control endpoint that records its requests.
 func serveControl(t *testing.T, socket string) <-chan string {
-	asked := make(chan string, 10)
+	requests := make(chan string, 10)
 	l, err := net.Listen("unix", socket)
 	require.NoError(t, err)
 	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked <- r.Method + " " + r.URL.Path
+		requests <- r.Method + " " + r.URL.Path
 		if r.URL.Path == "/v2/resume" {
 			http.Error(w, "it does not run", http.StatusInternalServerError)
 		}
@@ -59,7 +59,7 @@ func serveControl(t *testing.T, socket string) <-chan string {
 		require.NoError(t, srv.Close())
 		require.ErrorIs(t, <-done, http.ErrServerClosed)
 	})
-	return asked
+	return requests
 }
 
 // TestDisturbedRuntimeIsStarted: a runtime that a test stopped runs again after the test.

@@ -81,7 +81,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-func TestLinesThatAreNoEvents(t *testing.T) {
+func TestOtherLinesArePrinted(t *testing.T) {
 	var out strings.Builder
 	events := New(&out, repeat).Reader("")
 	fmt.Fprint(events, "go: downloading\n{\"Action\":\"build-output\",\"ImportPath\":\"p\",\"Output\":\"x.go:1: bad\\n\"}\n")

@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // serveControl serves a control endpoint that records its requests.
-func serveControl(t *testing.T) (socket string, asked <-chan string) {
+func serveControl(t *testing.T) (socket string, received <-chan string) {
 	socket = filepath.Join(t.TempDir(), "ctl.sock")
 	l, err := net.Listen("unix", socket)
 	require.NoError(t, err)
