@@ -97,11 +97,11 @@ func TestResolve(t *testing.T) {
 	protected.claim.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	protected.claim.Finalizers = []string{"kubernetes.io/pvc-protection"}
 	_, err = resolve(t, protected, claimed())
-	require.NoError(t, err, "it stays as long as the pod uses it")
+	require.NoError(t, err, "a protected claim in deletion stays usable")
 }
 
-// TestRefuses covers each check alone. V31: a claim of another owner is refused.
-func TestRefuses(t *testing.T) {
+// TestResolveFails covers each check alone. V31: a claim of another owner is refused.
+func TestResolveFails(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		change  func(*objects)
@@ -113,14 +113,14 @@ func TestRefuses(t *testing.T) {
 		{"missing", func(o *objects) { o.claim.Name = "x" }, claimed(), volume.ErrNotFound, "claim ns/web-disk: not found"},
 		{"of another namespace", func(o *objects) { o.claim.Namespace = "x" }, claimed(), volume.ErrNotFound, "ns/web-disk"},
 		{"V31: of another pod", func(o *objects) { o.claim.OwnerReferences[0].UID = "u2" }, ephemeral(), claims.ErrNotOwned, "ns/web (u1)"},
-		{"V31: of nobody", func(o *objects) { o.claim.OwnerReferences = nil }, ephemeral(), claims.ErrNotOwned, "not owned"},
+		{"V31: without an owner", func(o *objects) { o.claim.OwnerReferences = nil }, ephemeral(), claims.ErrNotOwned, "not owned"},
 		{"being deleted", func(o *objects) { o.claim.DeletionTimestamp = &metav1.Time{} }, claimed(), claims.ErrDeleted, "being deleted"},
 		{"pending", func(o *objects) { o.claim.Status.Phase = v1.ClaimPending }, claimed(), claims.ErrNotBound, `"Pending"`},
 		{"without a volume", func(o *objects) { o.claim.Spec.VolumeName = "" }, claimed(), claims.ErrNotBound, "spec.volumeName"},
 		{"volume missing", func(o *objects) { o.pv.Name = "x" }, claimed(), volume.ErrNotFound, "volume pv: not found"},
-		{"volume that is none", func(o *objects) { o.pv = nil }, claimed(), volume.ErrNotFound, "volume pv: not found"},
-		{"volume of nobody", func(o *objects) { o.pv.Spec.ClaimRef = nil }, claimed(), claims.ErrNotBound, "spec.claimRef"},
-		{"volume of another", func(o *objects) { o.pv.Spec.ClaimRef.UID = "c0" }, claimed(), claims.ErrOtherClaim, "c0"},
+		{"no volume and no error", func(o *objects) { o.pv = nil }, claimed(), volume.ErrNotFound, "volume pv: not found"},
+		{"volume without a claim", func(o *objects) { o.pv.Spec.ClaimRef = nil }, claimed(), claims.ErrNotBound, "spec.claimRef"},
+		{"volume of another claim", func(o *objects) { o.pv.Spec.ClaimRef.UID = "c0" }, claimed(), claims.ErrOtherClaim, "c0"},
 		{"no claim", func(*objects) {}, v1.Volume{Name: "x"}, nil, "names no claim"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestTranslate(t *testing.T) {
 	spec, err := r.Resolve(t.Context(), pod(), claimed())
 	require.NoError(t, err)
 	require.Equal(t, "d", spec.Persistent.Spec.CSI.Driver)
-	require.Nil(t, o.pv.Spec.CSI, "it is a copy that changes")
+	require.Nil(t, o.pv.Spec.CSI, "Translate receives a copy")
 	_, err = claims.New(claims.Config{})
 	require.EqualError(t, err, "claims: Config.Objects is required")
 }
@@ -173,7 +173,7 @@ func TestNodeAffinity(t *testing.T) {
 	_, err = r.Resolve(t.Context(), pod(), claimed())
 	require.ErrorContains(t, err, "spec.nodeAffinity.required")
 	_, err = resolve(t, o, claimed())
-	require.NoError(t, err, "without a node nothing is compared")
+	require.NoError(t, err, "without a node the affinity is ignored")
 	node = nil
 	for _, everywhere := range []*v1.VolumeNodeAffinity{{}, nil} {
 		o.pv.Spec.NodeAffinity = everywhere

@@ -36,7 +36,7 @@ func TestVolumeStateString(t *testing.T) {
 // failed.
 func TestExplainFolders(t *testing.T) {
 	s := newScript(t)
-	s.want("a", inlineVolume("x"))
+	s.prepare("a", inlineVolume("x"))
 	s.endOf(doMount, outcome{})
 	entries := func(want ...string) {
 		t.Helper()

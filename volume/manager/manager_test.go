@@ -171,7 +171,7 @@ func newPod(uid string, volumes ...string) *v1.Pod {
 	return pod
 }
 
-func (a *agent) requireGone(pod *v1.Pod) {
+func (a *agent) requireRemoved(pod *v1.Pod) {
 	a.t.Helper()
 	for _, dir := range []string{a.cfg.Layout.Volumes(pod.UID), a.cfg.Layout.Devices(pod.UID), a.cfg.Layout.SubPaths(pod.UID)} {
 		require.NoDirExists(a.t, dir)
@@ -187,7 +187,7 @@ func TestMountAndUnmount(t *testing.T) {
 		pod := newPod("u1", "data", "disk=x")
 		begun := time.Now()
 		require.NoError(t, a.Prepare(t.Context(), pod))
-		require.Zero(t, time.Since(begun), "nothing waits for a clock")
+		require.Zero(t, time.Since(begun), "Prepare does not sleep")
 
 		data, err := a.Volume(t.Context(), pod, "data")
 		require.NoError(t, err)
@@ -197,7 +197,7 @@ func TestMountAndUnmount(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, a.dir(pod, a.shared, "pv-x"), disk.Path)
 		_, err = a.Volume(t.Context(), newPod("u2", "data"), "data")
-		require.ErrorIs(t, err, volume.ErrNotFound, "it is the pod of that UID that has it")
+		require.ErrorIs(t, err, volume.ErrNotFound, "the volume belongs to another UID")
 		_, err = a.Volume(t.Context(), pod, "none")
 		require.ErrorIs(t, err, volume.ErrNotFound)
 		left, err := a.Leftovers(t.Context())
@@ -205,9 +205,9 @@ func TestMountAndUnmount(t *testing.T) {
 		require.Equal(t, []types.UID{"u1"}, left)
 
 		require.NoError(t, a.Prepare(t.Context(), pod))
-		require.Equal(t, 1, a.plugin.Count("Mount"), "what is there stays as it is")
+		require.Equal(t, 1, a.plugin.Count("Mount"), "mounted volumes stay unchanged")
 		require.NoError(t, a.Release(t.Context(), pod.UID))
-		a.requireGone(pod)
+		a.requireRemoved(pod)
 		synctest.Wait()
 		require.Equal(t, 1, a.shared.Count("Unstage"))
 		require.NoError(t, a.Release(t.Context(), pod.UID))
@@ -228,12 +228,12 @@ func TestLeftoversOfPodsWithVolumes(t *testing.T) {
 		require.Equal(t, []types.UID{"u1"}, left)
 		a.restart()
 		left, err = a.Leftovers(t.Context())
-		require.Error(t, err, "of what an earlier agent has left it is not known")
+		require.Error(t, err, "the folder of an unknown pod must be read")
 		require.Equal(t, []types.UID{"u1"}, left)
 		require.NoError(t, os.Remove(volumes))
 		require.NoError(t, os.Rename(aside, volumes))
 		require.NoError(t, a.Release(t.Context(), pod.UID))
-		a.requireGone(pod)
+		a.requireRemoved(pod)
 	})
 }
 
@@ -257,7 +257,7 @@ func TestV17RestartUnmountsNothing(t *testing.T) {
 				found++
 			}
 		}
-		require.Equal(t, 2+1, found, "the emptyDir twice, the disk once")
+		require.Equal(t, 2+1, found, "calls for emptyDir: 2, for disk: 1")
 	})
 }
 
@@ -271,12 +271,12 @@ func TestV18RestartAndPodGone(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Len(t, a.Volumes(pod.UID), 2)
 		require.Zero(t, a.plugin.Count("Unmount"))
-		require.Zero(t, a.shared.Count("Unstage"), "a pod on disk uses it")
+		require.Zero(t, a.shared.Count("Unstage"), "a pod on the disk uses the volume")
 		left, err := a.Leftovers(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, []types.UID{"u1"}, left)
 		require.NoError(t, a.Release(t.Context(), pod.UID))
-		a.requireGone(pod)
+		a.requireRemoved(pod)
 		synctest.Wait()
 		require.Equal(t, 1, a.shared.Count("Unstage"))
 	})
@@ -296,7 +296,7 @@ func TestV19UnreadableOwner(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 1, a.shared.Count("Unmount"))
 		require.Equal(t, 1, a.shared.Count("Unstage"))
-		a.requireGone(pod)
+		a.requireRemoved(pod)
 	})
 }
 
@@ -328,7 +328,7 @@ func TestV20Uncertain(t *testing.T) {
 				require.Equal(t, test.state, a.Volumes(pod.UID)[0].State)
 				require.NoError(t, a.Release(t.Context(), pod.UID))
 				require.Equal(t, test.unmounts, a.plugin.Count("Unmount"))
-				a.requireGone(pod)
+				a.requireRemoved(pod)
 			})
 		})
 	}
@@ -348,7 +348,7 @@ func TestFaultsAreNamedByField(t *testing.T) {
 		err := a.Prepare(t.Context(), newPod("u1", "good", "bad"))
 		require.ErrorIs(t, err, errBoom)
 		require.ErrorContains(t, err, "last error: spec.volumes[1].projected.sources[0].path: boom\nspec.volumes[1].projected.sources[2].path: boom")
-		require.Equal(t, manager.StateNotMounted, a.Volumes("u1")[1].State, "it is transient yet")
+		require.Equal(t, manager.StateNotMounted, a.Volumes("u1")[1].State, "the failure is transient")
 	})
 }
 
@@ -396,7 +396,7 @@ func TestV25NotAttached(t *testing.T) {
 
 // A volume of an earlier agent counts as in use until it is unstaged or certainly needs no
 // attachment, because the controller detaches all other volumes.
-func TestFoundIsInUse(t *testing.T) {
+func TestFoundVolumesAreInUse(t *testing.T) {
 	complete := atomic.Bool{}
 	complete.Store(true)
 	inAgent(t, func(a *agent) { a.cfg.Complete = complete.Load }, func(t *testing.T, a *agent) {
@@ -404,7 +404,7 @@ func TestFoundIsInUse(t *testing.T) {
 		synctest.Wait()
 		names, known := a.InUse()
 		require.True(t, known)
-		require.Empty(t, names, "nobody attaches it")
+		require.Empty(t, names, "without Attachments no volume is attached")
 		_ = a.end()
 		complete.Store(false)
 		a.cfg.Attachments, a.shared.Attach = &attachments{}, true
@@ -415,7 +415,7 @@ func TestFoundIsInUse(t *testing.T) {
 		require.Equal(t, []string{"example.com/shared/handle-pv-x"}, names)
 		require.NoError(t, a.Release(t.Context(), "u1"))
 		names, _ = a.InUse()
-		require.Len(t, names, 1, "it is staged")
+		require.Len(t, names, 1, "the volume is still staged")
 		complete.Store(true)
 		a.Wake()
 		synctest.Wait()
@@ -441,10 +441,10 @@ func TestV26TwoNamesOneClaim(t *testing.T) {
 		require.True(t, one.ReadOnly)
 		require.False(t, two.ReadOnly)
 		require.Equal(t, 1, a.shared.Count("Stage"))
-		require.Equal(t, 2, a.shared.Count("Mount"), "one for each pod")
+		require.Equal(t, 2, a.shared.Count("Mount"), "one Mount per pod")
 		require.NoError(t, a.Release(t.Context(), pod.UID))
 		synctest.Wait()
-		require.Zero(t, a.shared.Count("Unstage"), "the other pod uses it")
+		require.Zero(t, a.shared.Count("Unstage"), "the other pod uses the volume")
 		require.NoError(t, a.Release(t.Context(), other.UID))
 		synctest.Wait()
 		require.Equal(t, 1, a.shared.Count("Unstage"))
@@ -467,7 +467,7 @@ func TestV27ReadWriteOncePod(t *testing.T) {
 		a.restart() // the new agent finds it only on the disk
 		require.ErrorContains(t, a.Prepare(t.Context(), second), "waits for pod u1 to release the volume")
 		require.NoError(t, a.Release(t.Context(), first.UID))
-		require.Equal(t, []string{"u2"}, ready.take(), "it is told at once")
+		require.Equal(t, []string{"u2"}, ready.take(), "OnReady is called without a delay")
 		require.NoError(t, a.Prepare(t.Context(), second))
 	})
 }
@@ -500,7 +500,7 @@ func TestV30UnmountHangs(t *testing.T) {
 
 		err = a.Release(t.Context(), stuck.UID)
 		require.ErrorContains(t, err, ", past its timeout")
-		require.Equal(t, 2*time.Minute+time.Second, time.Since(begun), "it does not wait for ever")
+		require.Equal(t, 2*time.Minute+time.Second, time.Since(begun), "Release returns after the timeout")
 		require.True(t, a.Volumes(stuck.UID)[0].Stuck)
 		require.ErrorContains(t, a.Prepare(t.Context(), stuck), "unmount since")
 
@@ -529,11 +529,11 @@ func TestV33BlockAndFiles(t *testing.T) {
 		require.Equal(t, a.cfg.Layout.Device("u2", a.shared.Name(), "pv-raw"), raw.Device)
 		a.restart()
 		require.NoError(t, a.Release(t.Context(), good.UID))
-		a.requireGone(good)
+		a.requireRemoved(good)
 	})
 }
 
-func TestRefusals(t *testing.T) {
+func TestUnsupportedVolumes(t *testing.T) {
 	inAgent(t, func(a *agent) {
 		a.cfg.Claims = nil
 		a.plugin.Takes = func(s *volume.Spec) bool { return s.Inline != nil && s.Inline.NFS == nil }
@@ -551,9 +551,9 @@ func TestRefusals(t *testing.T) {
 		require.ErrorContains(t, err, "spec.volumes[3].hostPath: both example.com/memory and example.com/too")
 		var notReady *manager.NotReadyError
 		require.ErrorAs(t, err, &notReady)
-		require.Len(t, notReady.Volumes, 3, "an image is the runtime's")
+		require.Len(t, notReady.Volumes, 3, "image volumes are not mounted by the manager")
 		_, err = a.Volume(t.Context(), pod, "a")
-		require.NoError(t, err, "the others go on")
+		require.NoError(t, err, "other volumes are mounted")
 		_, err = a.Volume(t.Context(), pod, "b")
 		require.ErrorContains(t, err, "spec.volumes[1].nfs")
 
@@ -606,7 +606,7 @@ func TestMountHangs(t *testing.T) {
 		begun = time.Now()
 		require.NoError(t, a.Release(t.Context(), pod.UID))
 		require.Zero(t, time.Since(begun), "a release cancels mounts")
-		a.requireGone(pod)
+		a.requireRemoved(pod)
 	})
 }
 
@@ -642,15 +642,15 @@ func TestRefresh(t *testing.T) {
 		require.Equal(t, []volume.Object{object}, a.Objects())
 		version.Store(1)
 		require.NoError(t, a.Prepare(t.Context(), pod))
-		require.Equal(t, "1", content(), "each Prepare brings it up to date")
+		require.Equal(t, "1", content(), "each Prepare refreshes the volume")
 		version.Store(2)
 		a.Changed(object)
 		synctest.Wait()
-		require.Equal(t, "2", content(), "a change does, too")
+		require.Equal(t, "2", content(), "a changed object refreshes the volume")
 		fails.Store(true)
 		a.Changed(object)
 		begun := time.Now()
-		require.NoError(t, a.Prepare(t.Context(), pod), "what is mounted stays")
+		require.NoError(t, a.Prepare(t.Context(), pod), "a failed refresh does not fail Prepare")
 		require.Zero(t, time.Since(begun))
 		require.Equal(t, "2", content())
 		state := a.Volumes(pod.UID)[0]
@@ -658,7 +658,7 @@ func TestRefresh(t *testing.T) {
 		require.Equal(t, manager.StateMounted, state.State)
 		require.False(t, state.NextTry.IsZero())
 		time.Sleep(time.Minute)
-		require.Equal(t, int64(1), events.Load(), "one event for all tries")
+		require.Equal(t, int64(1), events.Load(), "one event for all attempts")
 		fails.Store(false)
 		version.Store(3)
 		a.Changed(object)
@@ -693,7 +693,7 @@ func TestRefreshHangs(t *testing.T) {
 		require.NoError(t, a.Prepare(t.Context(), other), "a first mount is no refresh")
 		require.NoError(t, a.Prepare(t.Context(), other))
 		time.Sleep(5 * time.Minute)
-		require.Equal(t, 2, count(a.plugin.Calls(), "other"), "others have their turn")
+		require.Equal(t, 2, count(a.plugin.Calls(), "other"), "the refresh of another pod runs")
 		for _, pod := range pods {
 			require.NoError(t, a.Release(t.Context(), pod.UID))
 		}
@@ -726,10 +726,10 @@ func TestRefreshAt(t *testing.T) {
 // expansion fails.
 func TestExpand(t *testing.T) {
 	size, fails := "1Gi", atomic.Bool{}
-	var told journal
+	var events journal
 	inAgent(t, func(a *agent) {
 		a.cfg.Event = func(ref v1.ObjectReference, eventtype, reason, _ string) {
-			told.add(ref.Kind, " ", ref.Name, " ", eventtype, " ", reason)
+			events.add(ref.Kind, " ", ref.Name, " ", eventtype, " ", reason)
 		}
 		a.cfg.Claims = claims{"x": func(pv *v1.PersistentVolume) {
 			pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: "ns", Name: "x"}
@@ -759,7 +759,7 @@ func TestExpand(t *testing.T) {
 		for _, event := range []string{"Warning FileSystemResizeFailed", "Warning VolumeResizeFailed", "Normal FileSystemResizeSuccessful"} {
 			want = append(want, "Pod pod-u1 "+event, "PersistentVolumeClaim x "+event)
 		}
-		require.Equal(t, want, told.take())
+		require.Equal(t, want, events.take())
 	})
 }
 
@@ -767,7 +767,7 @@ func TestExpand(t *testing.T) {
 func TestEvents(t *testing.T) {
 	var fails atomic.Pointer[error]
 	fail := func(err error) { fails.Store(&err) }
-	var told journal
+	var events journal
 	inAgent(t, func(a *agent) {
 		a.shared.Plugin.Fault = in("Mount", func(context.Context, volumetest.Call) error { return *fails.Load() })
 		a.plugin.Content = func(_ context.Context, m volume.Mount) (string, error) {
@@ -775,7 +775,7 @@ func TestEvents(t *testing.T) {
 			return "", nil
 		}
 		a.cfg.Event = func(_ v1.ObjectReference, eventtype, reason, message string) {
-			told.add(eventtype, " ", reason, ": ", message)
+			events.add(eventtype, " ", reason, ": ", message)
 		}
 	}, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "raw=raw")
@@ -789,7 +789,7 @@ func TestEvents(t *testing.T) {
 		fail(reasoned{errBoom})
 		time.Sleep(3 * time.Minute)
 		reason("OwnReason")
-		require.Empty(t, told.take())
+		require.Empty(t, events.take())
 		fail(nil)
 		time.Sleep(3 * time.Minute)
 		require.NoError(t, a.Prepare(t.Context(), pod))
@@ -797,7 +797,7 @@ func TestEvents(t *testing.T) {
 		require.Equal(t, []string{
 			`Normal SuccessfulMountVolume: volume "pv-raw" is mapped`,
 			`Warning VolumePermissionChangeInProgress: setting the group of the files of volume "data": 17 files so far`,
-		}, told.take())
+		}, events.take())
 	})
 }
 
@@ -865,7 +865,7 @@ func TestSubPathsFirst(t *testing.T) {
 		fails.Store(false)
 		time.Sleep(time.Minute)
 		require.NoError(t, a.Release(t.Context(), pod.UID))
-		a.requireGone(pod)
+		a.requireRemoved(pod)
 	})
 }
 
@@ -890,7 +890,7 @@ func TestForeignFolders(t *testing.T) {
 		require.NoError(t, os.Remove(stray))
 		time.Sleep(3 * time.Second)
 		require.NoError(t, a.Release(t.Context(), pod.UID))
-		a.requireGone(pod)
+		a.requireRemoved(pod)
 	})
 }
 
@@ -920,8 +920,8 @@ func TestMetrics(t *testing.T) {
 }
 
 // Volumes of an earlier agent are reported when they are found and when they are unmounted.
-func TestMetricsOfWhatIsFound(t *testing.T) {
-	var told journal
+func TestMetricsOfFoundVolumes(t *testing.T) {
+	var reported journal
 	inAgent(t, nil, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "data", "disk=x")
 		require.NoError(t, a.Prepare(t.Context(), pod))
@@ -929,10 +929,10 @@ func TestMetricsOfWhatIsFound(t *testing.T) {
 		require.NoError(t, os.MkdirAll(a.cfg.Layout.Volume(pod.UID, "example.com/other", "v"), 0o750))
 		require.NoError(t, os.WriteFile(filepath.Join(a.dir(pod, a.shared, "pv-x"), "id"), []byte("{"), 0o600))
 		a.cfg.Metrics = manager.Metrics{
-			OnFound: func(plugin string, known bool) { told.add("found ", plugin, " ", known) },
+			OnFound: func(plugin string, known bool) { reported.add("found ", plugin, " ", known) },
 			OnOperation: func(o manager.Operation) {
 				if o.Name == "volume_unmount" {
-					told.add("unmount ", o.Plugin, " forced ", o.Forced)
+					reported.add("unmount ", o.Plugin, " forced ", o.Forced)
 				}
 			},
 		}
@@ -941,21 +941,21 @@ func TestMetricsOfWhatIsFound(t *testing.T) {
 		require.ElementsMatch(t, []string{
 			"found example.com/memory true", "found example.com/other false", "found example.com/shared false",
 			"unmount example.com/memory forced false", "unmount example.com/shared forced true",
-		}, told.take())
+		}, reported.take())
 	})
 }
 
 // A blocked claim delays only its own volume, and the error has the start time of the read. It
 // delays the sync of a pod with mounted volumes by a second, and an event is recorded.
 func TestClaimThatHangs(t *testing.T) {
-	var hang, deaf atomic.Bool
+	var hang, ignoresContext atomic.Bool
 	var answer chan struct{}
 	var events []string
 	inAgent(t, func(a *agent) {
 		answer = make(chan struct{})
 		a.cfg.Claims = resolver(func(ctx context.Context, pod *v1.Pod, v v1.Volume) (*volume.Spec, error) {
 			switch {
-			case deaf.Load():
+			case ignoresContext.Load():
 				<-answer
 			case hang.Load():
 				<-ctx.Done()
@@ -972,7 +972,7 @@ func TestClaimThatHangs(t *testing.T) {
 		go func() { done <- a.Prepare(t.Context(), pod) }()
 		synctest.Wait()
 		_, err := a.Volume(t.Context(), pod, "data")
-		require.NoError(t, err, "what has no claim is mounted")
+		require.NoError(t, err, "a volume without a claim is mounted")
 		_, err = a.Volume(t.Context(), pod, "disk")
 		require.ErrorContains(t, err, "disk: NotMounted, read its claim since")
 		err = <-done
@@ -990,26 +990,26 @@ func TestClaimThatHangs(t *testing.T) {
 		require.Equal(t, time.Second, time.Since(begun))
 		require.Len(t, events, 2)
 		require.NoError(t, a.Prepare(t.Context(), pod))
-		require.Len(t, events, 2, "it is told once")
+		require.Len(t, events, 2, "the event is not repeated")
 
 		// The read ignores its context, and the pod is released in the meantime.
 		hang.Store(false)
-		deaf.Store(true)
+		ignoresContext.Store(true)
 		begun = time.Now()
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		require.Equal(t, time.Second, time.Since(begun))
 		require.NoError(t, a.Release(t.Context(), pod.UID))
-		a.requireGone(pod)
+		a.requireRemoved(pod)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		go func() { done <- a.Prepare(ctx, pod) }()
 		synctest.Wait()
 		require.NoError(t, a.Release(t.Context(), pod.UID))
 		require.ErrorIs(t, <-done, manager.ErrReleased)
-		require.Nil(t, a.Volumes(pod.UID), "a claim that comes too late brings nothing back")
+		require.Nil(t, a.Volumes(pod.UID), "a late claim does not restore the pod")
 		close(answer)
 		synctest.Wait()
-		deaf.Store(false)
+		ignoresContext.Store(false)
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		require.NoError(t, a.Release(t.Context(), pod.UID))
 	})

@@ -20,15 +20,15 @@ func TestToExpand(t *testing.T) {
 		v    volumeState
 		want int64
 	}{
-		"never was":                    {volumeState{desiredVolume: grows}, 2},
-		"was to less":                  {volumeState{desiredVolume: grows, actualVolume: actualVolume{expandedTo: 1}}, 2},
-		"has its size":                 {volumeState{desiredVolume: grows, actualVolume: actualVolume{expandedTo: 2}}, 0},
-		"a shared one":                 {volumeState{desiredVolume: grows, actualVolume: actualVolume{expandedTo: 2}, shared: &sharedState{}}, 2},
-		"a shared one has its size":    {volumeState{desiredVolume: grows, shared: &sharedState{expandedTo: 2}}, 0},
-		"a plugin that cannot":         {volumeState{desiredVolume: desiredVolume{spec: grows.spec}}, 0},
-		"a pod's own":                  {volumeState{desiredVolume: desiredVolume{expands: true, spec: &volume.Spec{}}}, 0},
-		"only its folder was found":    {volumeState{}, 0},
-		"a claim that does not say it": {volumeState{desiredVolume: desiredVolume{expands: true, spec: claimedVolume("disk", "0").spec}}, 0},
+		"never expanded":                {volumeState{desiredVolume: grows}, 2},
+		"expanded to less":              {volumeState{desiredVolume: grows, actualVolume: actualVolume{expandedTo: 1}}, 2},
+		"has its size":                  {volumeState{desiredVolume: grows, actualVolume: actualVolume{expandedTo: 2}}, 0},
+		"shared, expanded per pod only": {volumeState{desiredVolume: grows, actualVolume: actualVolume{expandedTo: 2}, shared: &sharedState{}}, 2},
+		"shared, has its size":          {volumeState{desiredVolume: grows, shared: &sharedState{expandedTo: 2}}, 0},
+		"plugin without Expand":         {volumeState{desiredVolume: desiredVolume{spec: grows.spec}}, 0},
+		"inline volume":                 {volumeState{desiredVolume: desiredVolume{expands: true, spec: &volume.Spec{}}}, 0},
+		"only the folder was found":     {volumeState{}, 0},
+		"a volume without a capacity":   {volumeState{desiredVolume: desiredVolume{expands: true, spec: claimedVolume("disk", "0").spec}}, 0},
 	} {
 		require.Equal(t, c.want, c.v.toExpand(), name)
 	}
@@ -40,11 +40,11 @@ func queued(t *testing.T) (s *script, last types.UID) {
 	var uids []types.UID
 	for i := range maxRefreshing + 1 {
 		uids = append(uids, types.UID(fmt.Sprint("u", i)))
-		s.want(uids[i], inlineVolume("x"))
+		s.prepare(uids[i], inlineVolume("x"))
 		s.endOf(doMount, outcome{})
 	}
 	for _, uid := range uids {
-		s.want(uid, inlineVolume("x"))
+		s.prepare(uid, inlineVolume("x"))
 	}
 	last = uids[maxRefreshing]
 	require.Nil(t, s.rc.pods[last].names["x"].volume.op)
@@ -55,19 +55,19 @@ func queued(t *testing.T) (s *script, last types.UID) {
 // Stuck refreshes occupy their slots only until they count as stuck.
 func TestStuckRefreshesMakeRoom(t *testing.T) {
 	s, last := queued(t)
-	s.pass(s.rc.limit + operationGrace)
+	s.advance(s.rc.limit + operationGrace)
 	require.NotNil(t, s.rc.pods[last].names["x"].volume.op)
 	s.finish()
 }
 
 // A pod can return while its earlier volume waits for a refresh slot.
-func TestComesBackWhileQueued(t *testing.T) {
+func TestPrepareAgainWhileQueued(t *testing.T) {
 	s, last := queued(t)
 	s.release(last)
 	s.endOf(doScan, outcome{})
 	s.endOf(doUnmount, outcome{})
 	s.endOf(doFinish, outcome{})
-	s.want(last, inlineVolume("x"))
+	s.prepare(last, inlineVolume("x"))
 	require.Equal(t, doMount, s.rc.pods[last].names["x"].volume.op.kind, "a first mount is no refresh")
 	s.finish()
 }
@@ -76,11 +76,11 @@ func TestComesBackWhileQueued(t *testing.T) {
 func TestAnotherVolumeOfThatName(t *testing.T) {
 	s := newScript(t)
 	disk := claimedVolume("disk", "1Gi")
-	s.want("a", disk)
+	s.prepare("a", disk)
 	v := s.rc.pods["a"].names["disk"].volume
 	before := v.shared
 	disk.shared = "h-new"
-	s.want("a", disk)
+	s.prepare("a", disk)
 	require.Same(t, v, s.rc.pods["a"].names["disk"].volume)
 	require.Equal(t, volume.ID{Plugin: "shared", Volume: "h-new"}, v.shared.id)
 	require.Empty(t, before.users)
@@ -90,12 +90,12 @@ func TestAnotherVolumeOfThatName(t *testing.T) {
 // An inline volume does not block a claim of the same name.
 func TestOwnVolumeHoldsNoClaim(t *testing.T) {
 	s := newScript(t)
-	s.want("a", inlineVolume("data"))
+	s.prepare("a", inlineVolume("data"))
 	s.endOf(doMount, outcome{})
 	claim := claimedVolume("data", "1Gi")
 	claim.spec.Persistent.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
 	claim.plugin, claim.shared = own, ""
-	s.want("b", claim)
+	s.prepare("b", claim)
 	s.endOf(doMount, outcome{})
 	require.True(t, s.rc.pods["b"].ready())
 	s.finish()
@@ -125,7 +125,7 @@ func TestEndOfUnstage(t *testing.T) {
 
 // V32: the back-off doubles up to a bound, which is lower for reads of claims. The first
 // failure of another operation restarts it.
-func TestPauses(t *testing.T) {
+func TestBackoff(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for k, want := range map[kind]time.Duration{doMount: 122 * time.Second, doStage: 122 * time.Second, doNothing: 15 * time.Second} {
 		var r retry
@@ -144,19 +144,19 @@ func TestPauses(t *testing.T) {
 
 // Two requests during a first mount cause one mount. If an object changes during the mount,
 // another mount follows, because the first may have the old content.
-func TestNewsDuringTheFirstMount(t *testing.T) {
+func TestObjectChangeDuringFirstMount(t *testing.T) {
 	for name, c := range map[string]struct {
-		news  func(s *script)
-		again bool
+		change func(s *script)
+		again  bool
 	}{
-		"asked for once more": {func(s *script) { s.want("a", inlineVolume("x")) }, false},
-		"its object changes":  {func(s *script) { s.rc.objectChanged(object); s.next() }, true},
+		"prepared again":     {func(s *script) { s.prepare("a", inlineVolume("x")) }, false},
+		"its object changes": {func(s *script) { s.rc.objectChanged(object); s.next() }, true},
 	} {
 		s := newScript(t)
-		s.want("a", inlineVolume("x"))
-		c.news(s)
+		s.prepare("a", inlineVolume("x"))
+		c.change(s)
 		s.endOf(doMount, outcome{})
-		require.Equal(t, c.again, s.of(doMount) >= 0, name)
+		require.Equal(t, c.again, s.indexOf(doMount) >= 0, name)
 		s.finish()
 	}
 }

@@ -22,57 +22,57 @@ import (
 
 var errFailed = errors.New("failed")
 
-// nothing is a plugin that is never called: the reconciler only checks its abilities.
-type nothing struct {
+// stubPlugin is a plugin that is never called: the reconciler only checks its abilities.
+type stubPlugin struct {
 	volume.Plugin
 	name string
 }
 
-func (n nothing) Name() string { return n.name }
+func (n stubPlugin) Name() string { return n.name }
 
-type nothingShared struct {
-	nothing
+type stubShared struct {
+	stubPlugin
 	volume.Stager
 }
 
-func (nothingShared) Expand(context.Context, *volume.Spec, string, string) (int64, error) {
+func (stubShared) Expand(context.Context, *volume.Spec, string, string) (int64, error) {
 	return 0, nil
 }
 
-// nothingGrows is a plugin that can expand, without shared volumes.
-type nothingGrows struct{ nothing }
+// stubExpander is a plugin that can expand, without shared volumes.
+type stubExpander struct{ stubPlugin }
 
-func (nothingGrows) Expand(context.Context, *volume.Spec, string, string) (int64, error) {
+func (stubExpander) Expand(context.Context, *volume.Spec, string, string) (int64, error) {
 	return 0, nil
 }
 
 var (
-	growing = nothingGrows{nothing{name: "growing"}}
-	own     = nothing{name: "own"}
-	shared  = nothingShared{nothing: nothing{name: "shared"}}
+	growing = stubExpander{stubPlugin{name: "growing"}}
+	own     = stubPlugin{name: "own"}
+	shared  = stubShared{stubPlugin: stubPlugin{name: "shared"}}
 	object  = volume.Object{Kind: "ConfigMap", Namespace: "ns", Name: "web"}
 )
 
 // script runs commands on a reconciler and checks its invariants after each.
 type script struct {
-	t       testing.TB
-	rc      *reconciler
-	now     time.Time
-	running []*operation
-	wanted  map[types.UID]bool // prepared and not released since
-	told    map[types.UID]over
-	// asked maps the refreshes that a Prepare requested to their operations. An entry is nil
+	t        testing.TB
+	rc       *reconciler
+	now      time.Time
+	running  []*operation
+	wanted   map[types.UID]bool // prepared and not released since
+	previous map[types.UID]waitEnds
+	// requested maps the refreshes that a Prepare requested to their operations. An entry is nil
 	// until an operation begins after the request; earlier operations may have the old content.
-	asked map[*volumeState]*operation
-	heard set[types.UID] // pods with a change; nil disables it
-	log   []string
+	requested map[*volumeState]*operation
+	notified  set[types.UID] // pods with a change; nil disables it
+	log       []string
 }
 
 func newScript(t testing.TB) *script {
 	s := &script{
 		t: t, rc: newReconciler([]volume.Plugin{own, shared}, time.Minute),
-		now: time.Unix(1000, 0), wanted: map[types.UID]bool{}, told: map[types.UID]over{},
-		asked: map[*volumeState]*operation{},
+		now: time.Unix(1000, 0), wanted: map[types.UID]bool{}, previous: map[types.UID]waitEnds{},
+		requested: map[*volumeState]*operation{},
 	}
 	return s
 }
@@ -91,55 +91,55 @@ func (s *script) require(ok bool, format string, args ...any) {
 func (s *script) next() {
 	for _, op := range s.rc.next(s.now) {
 		s.logf("%v: begin %s", s.now.Unix(), op.name)
-		s.begun(op)
+		s.checkBegin(op)
 		s.running = append(s.running, op)
 	}
-	s.invariants()
+	s.checkInvariants()
 }
 
-// begun checks that an operation may begin now.
-func (s *script) begun(op *operation) {
+// checkBegin checks that an operation may begin now.
+func (s *script) checkBegin(op *operation) {
 	for _, other := range s.running {
 		s.require(other.on != op.on, "%s begins while %s runs", op.name, other.name)
 	}
 	switch a := op.on.(type) {
 	case *volumeState:
-		s.begunVolume(a, op)
+		s.checkBeginVolume(a, op)
 	case *sharedState:
 		for v := range a.users {
-			s.require(v.op == nil || op.kind == doVerify, "%s begins while a pod does something", op.name)
+			s.require(v.op == nil || op.kind == doVerify, "%s begins during an operation of a pod", op.name)
 		}
 		if op.kind == doUnstage {
 			for v := range a.users {
 				s.require(v.state == StateNotMounted, "%s with users", op.name)
 			}
 			first := a.first()
-			s.require(len(a.users) == 0 || first != nil && a.label != first.label, "%s that the next user can have", op.name)
-			s.require(s.rc.complete && len(s.rc.unread) == 0 && len(s.rc.unknown) == 0, "%s before all is known", op.name)
+			s.require(len(a.users) == 0 || first != nil && a.label != first.label, "%s, although the stage fits the next user", op.name)
+			s.require(s.rc.complete && len(s.rc.unread) == 0 && len(s.rc.unknown) == 0, "%s before all pods and volumes are known", op.name)
 		} else {
 			s.require(len(a.users) > 0, "%s without users", op.name)
 		}
 		uses := func(v *volumeState) bool { return v.wanted && v.state == StateMounted }
-		s.require(op.kind != doExpand || slices.ContainsFunc(slices.Collect(maps.Keys(a.users)), uses), "%s for nobody", op.name)
+		s.require(op.kind != doExpand || slices.ContainsFunc(slices.Collect(maps.Keys(a.users)), uses), "%s without a mounted user", op.name)
 	}
 }
 
-func (s *script) begunVolume(v *volumeState, op *operation) {
+func (s *script) checkBeginVolume(v *volumeState, op *operation) {
 	uid := v.pod.uid
-	s.require(v.pod.op == nil || v.pod.op.began.Equal(s.now), "%s while something is done to the pod", op.name)
-	if _, asked := s.asked[v]; asked && op.kind == doMount {
-		s.asked[v] = op
+	s.require(v.pod.op == nil || v.pod.op.began.Equal(s.now), "%s during an operation on the pod", op.name)
+	if _, requested := s.requested[v]; requested && op.kind == doMount {
+		s.requested[v] = op
 	}
 	switch op.kind {
 	case doUnmount:
 		s.require(v.pod.releasing && !s.wanted[uid], "%s of a pod that was not released", op.name)
-		s.require(v.pod.scanned, "%s before the sub paths", op.name)
+		s.require(v.pod.scanned, "%s before the release of sub paths", op.name)
 	case doMount:
-		s.require(s.wanted[uid], "%s of a pod that is not wanted", op.name)
+		s.require(s.wanted[uid], "%s of a pod that was not prepared", op.name)
 		s.require(op.again == (v.state == StateMounted), "%s: again is %v", op.name, op.again)
 		if v.shared != nil {
-			s.require(v.shared.busy() == nil && (op.again || v.shared.stage == StateMounted && v.shared.attached), "%s before it is staged", op.name)
-			s.require(v.state != StateNotMounted || v.shared.label == v.label, "%s with another label than it is staged with", op.name)
+			s.require(v.shared.busy() == nil && (op.again || v.shared.stage == StateMounted && v.shared.attached), "%s before the stage", op.name)
+			s.require(v.state != StateNotMounted || v.shared.label == v.label, "%s with a different label than the stage", op.name)
 		}
 	}
 	if v.shared != nil && op.kind != doExpand {
@@ -147,7 +147,7 @@ func (s *script) begunVolume(v *volumeState, op *operation) {
 	}
 }
 
-func (s *script) invariants() {
+func (s *script) checkInvariants() {
 	refreshing := 0
 	for _, op := range s.running {
 		if op.refreshes {
@@ -158,25 +158,25 @@ func (s *script) invariants() {
 	holders := map[string]types.UID{}
 	for uid, p := range s.rc.pods {
 		for _, v := range p.volumes {
-			s.require(!v.wanted || !p.releasing, "a volume of a pod that was released is wanted")
-			s.require(v.shared == nil || v.shared.users.has(v), "a volume is no user of what it shares")
+			s.require(!v.wanted || !p.releasing, "a volume of a released pod is wanted")
+			s.require(v.shared == nil || v.shared.users.has(v), "a volume is missing in the users of its shared volume")
 			s.require(!v.found || v.state == StateUncertain, "volume %s of pod %s was found, and is %v", v.key.name, uid, v.state)
 			if v.spec != nil && v.spec.Name == "once" && (v.state != StateNotMounted && !v.found || v.op != nil && v.op.kind == doMount) {
-				other, held := holders["once"]
-				s.require(!held || other == uid, "pods %s and %s have a volume for one pod", other, uid)
+				other, used := holders["once"]
+				s.require(!used || other == uid, "pods %s and %s use one ReadWriteOncePod volume", other, uid)
 				holders["once"] = uid
 			}
 		}
 		for name, n := range p.names {
-			s.require(n.volume == nil || p.volumes[n.volume.key] == n.volume, "pod %s: %s is a volume that is gone", uid, name)
+			s.require(n.volume == nil || p.volumes[n.volume.key] == n.volume, "pod %s: %s refers to a dropped volume", uid, name)
 		}
 	}
 	for id, shared := range s.rc.shared {
 		s.require(!shared.found || shared.stage == StateUncertain, "volume %v was found, and is %v", id, shared.stage)
 	}
-	s.settled()
-	s.announced()
-	s.promised()
+	s.checkSettled()
+	s.checkNotified()
+	s.checkPrepareContract()
 	if s.now.Unix()%7 == 0 { // sometimes only; explain must not panic
 		for _, p := range s.rc.pods {
 			for _, v := range s.rc.explain(p, s.now) {
@@ -186,14 +186,14 @@ func (s *script) invariants() {
 	}
 }
 
-// settled checks that each possible operation has begun, and that each item with a time is
+// checkSettled checks that each possible operation has begun, and that each item with a time is
 // scheduled for it.
-func (s *script) settled() {
+func (s *script) checkSettled() {
 	check := func(a item, name string) {
 		u := a.base()
 		step := a.next(s.rc, s.now)
-		s.require(step.do == doNothing && !step.drop, "%s: nobody looks at it, and there is to do: %v, drop: %v", name, step.do, step.drop)
-		s.require(step.at.IsZero() || u.place.In() && !u.due.After(step.at), "%s: it is not scanned at by %v: %s", name, step.at, step.why)
+		s.require(step.do == doNothing && !step.drop, "%s: not scheduled, but has an operation to start: %v, drop: %v", name, step.do, step.drop)
+		s.require(step.at.IsZero() || u.place.In() && !u.due.After(step.at), "%s: no scan is scheduled for %v: %s", name, step.at, step.why)
 	}
 	for uid, p := range s.rc.pods {
 		check(p, "pod "+string(uid))
@@ -209,35 +209,35 @@ func (s *script) settled() {
 	}
 }
 
-// over has the conditions that callers wait for: the end of a release, or of a preparation with
+// waitEnds has the conditions that callers wait for: the end of a release, or of a preparation with
 // and without refreshes.
-type over struct{ release, prepared, ready bool }
+type waitEnds struct{ release, prepared, ready bool }
 
-func (s *script) over(p *podState) over {
+func (s *script) waitEndsOf(p *podState) waitEnds {
 	moving := s.rc.progresses(p, s.now)
 	for _, v := range p.volumes {
 		moving = moving || s.rc.progresses(v, s.now)
 	}
-	return over{!p.releasing || !moving, !p.releasing && s.rc.prepared(p, true, s.now), !p.releasing && p.ready()}
+	return waitEnds{!p.releasing || !moving, !p.releasing && s.rc.prepared(p, true, s.now), !p.releasing && p.ready()}
 }
 
-// promised checks the contract of Prepare. At its end with all volumes ready, each volume that
+// checkPrepareContract checks the contract of Prepare. At its end with all volumes ready, each volume that
 // was mounted before was refreshed by an operation that began after the call. Exceptions: an
 // operation on the volume or before it is stuck; the last attempt failed and the back-off
 // continues; or another pod has the volume. At its end with volumes missing, no operation on
 // them makes progress.
-func (s *script) promised() {
+func (s *script) checkPrepareContract() {
 	for _, p := range s.rc.pods {
 		if p.releasing || !s.rc.prepared(p, true, s.now) {
 			continue
 		}
 		for _, v := range p.wanted() {
-			op, asked := s.asked[v]
-			if v.ready() && !(asked && p.ready()) {
+			op, requested := s.requested[v]
+			if v.ready() && !(requested && p.ready()) {
 				continue
 			}
 			waits, why := s.waits(v)
-			s.require(waits, "pod %s: over, and %s is not as it should be: %s, %v", p.uid, v.key.name, why, op)
+			s.require(waits, "pod %s: Prepare has ended, but %s is not ready or not refreshed: %s, %v", p.uid, v.key.name, why, op)
 		}
 	}
 }
@@ -252,7 +252,7 @@ func (s *script) waits(v *volumeState) (waits bool, why string) {
 			return op.stuck, op.String()
 		}
 	}
-	if step, held := s.rc.claimHolder(v); held {
+	if step, blocked := s.rc.claimHolder(v); blocked {
 		return !step.continues, step.why
 	}
 	if of := v.shared; of != nil {
@@ -262,7 +262,7 @@ func (s *script) waits(v *volumeState) (waits bool, why string) {
 				return true, "all pods of the node to be listed"
 			}
 			if first != v && (of.mislabelled(first) || of.mislabelled(v)) {
-				return true, "a pod that needs another label"
+				return true, "waits for a pod with another label"
 			}
 		}
 		if of.op != nil && (of.op.kind != doVerify || v.state != StateMounted) {
@@ -274,36 +274,36 @@ func (s *script) waits(v *volumeState) (waits bool, why string) {
 			}
 		}
 	}
-	return paused, "no operation"
+	return paused, "no operation runs"
 }
 
-// announced checks that the pod counts as changed when a wait of its callers ends.
-func (s *script) announced() {
-	now := map[types.UID]over{}
+// checkNotified checks that the pod counts as changed when a wait of its callers ends.
+func (s *script) checkNotified() {
+	now := map[types.UID]waitEnds{}
 	for uid, p := range s.rc.pods {
-		now[uid] = s.over(p)
+		now[uid] = s.waitEndsOf(p)
 	}
-	for uid, before := range s.told {
-		after, there := now[uid]
-		news := !there || after.release && !before.release || after.prepared && !before.prepared || after.ready && !before.ready
-		s.require(!news || s.rc.changed.has(uid), "pod %s: nobody is told that %v has become %v", uid, before, after)
+	for uid, before := range s.previous {
+		after, exists := now[uid]
+		waitEnded := !exists || after.release && !before.release || after.prepared && !before.prepared || after.ready && !before.ready
+		s.require(!waitEnded || s.rc.changed.has(uid), "pod %s: not marked as changed after %v -> %v", uid, before, after)
 	}
-	s.told = now
-	if s.heard != nil {
-		maps.Copy(s.heard, s.rc.changed)
+	s.previous = now
+	if s.notified != nil {
+		maps.Copy(s.notified, s.rc.changed)
 	}
 	clear(s.rc.changed)
 }
 
-func (s *script) want(uid types.UID, volumes ...resolved) {
-	s.logf("want %s %d", uid, len(volumes))
+func (s *script) prepare(uid types.UID, volumes ...resolved) {
+	s.logf("prepare %s %d", uid, len(volumes))
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: uid}}
 	s.wanted[uid] = true
 	for _, v := range s.rc.setDesired(pod, volumes, s.now).wanted() {
 		if v.remount && v.state == StateMounted { // after its claim is read
-			s.asked[v] = nil
+			s.requested[v] = nil
 		} else {
-			delete(s.asked, v)
+			delete(s.requested, v)
 		}
 	}
 	s.next()
@@ -323,8 +323,8 @@ func (s *script) end(i int, out outcome) {
 	op := s.running[i]
 	s.logf("end %s: %v", op.name, out.err)
 	s.running = slices.Delete(s.running, i, i+1)
-	if v, ok := op.on.(*volumeState); ok && s.asked[v] == op {
-		delete(s.asked, v)
+	if v, ok := op.on.(*volumeState); ok && s.requested[v] == op {
+		delete(s.requested, v)
 	}
 	if op.kind == doVerify {
 		out.attach = true
@@ -336,18 +336,18 @@ func (s *script) end(i int, out outcome) {
 	s.next()
 }
 
-func (s *script) of(k kind) int {
+func (s *script) indexOf(k kind) int {
 	return slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k })
 }
 
 func (s *script) endOf(k kind, out outcome) {
 	s.t.Helper()
-	i := s.of(k)
+	i := s.indexOf(k)
 	s.require(i >= 0, "no %v runs", k)
 	s.end(i, out)
 }
 
-func (s *script) pass(d time.Duration) {
+func (s *script) advance(d time.Duration) {
 	s.now = s.now.Add(d)
 	s.next()
 }
@@ -388,11 +388,11 @@ func (s *script) finish() {
 		if !ok {
 			break
 		}
-		s.pass(max(at.Sub(s.now), 0))
+		s.advance(max(at.Sub(s.now), 0))
 	}
 	rc := s.rc
 	left := fmt.Sprint(len(rc.pods), len(rc.shared), len(rc.objects), len(rc.claimed), len(rc.unknown), len(rc.unread), rc.slots.used, len(rc.slots.waiting), rc.due.Len())
-	s.require(left == "0 0 0 0 0 0 0 0 0", "left at the end: %s", left)
+	s.require(left == "0 0 0 0 0 0 0 0 0", "remaining state at the end: %s", left)
 }
 
 // play runs a script from bytes. Three bytes select each command.
@@ -427,7 +427,7 @@ func play(t testing.TB, data []byte) {
 			if how&128 != 0 && len(volumes) > 0 {
 				volumes[0] = resolved{name: volumes[0].name, err: errFailed}
 			}
-			s.want(uid, volumes...)
+			s.prepare(uid, volumes...)
 		case 1:
 			s.release(uid)
 		case 2, 3, 4:
@@ -451,7 +451,7 @@ func play(t testing.TB, data []byte) {
 			}
 			s.end(n, out)
 		case 5:
-			s.pass(time.Duration(how) * time.Duration(which) * time.Millisecond)
+			s.advance(time.Duration(how) * time.Duration(which) * time.Millisecond)
 		case 6:
 			s.rc.objectChanged(volume.Object{Kind: object.Kind, Namespace: object.Namespace, Name: []string{"web", "", "other"}[which%3]})
 			s.next()
@@ -497,7 +497,7 @@ func TestOutcomes(t *testing.T) {
 		{"transient after uncertain", outcome{err: volume.Transient(errFailed)}, StateUncertain, false, StateUncertain},
 		{"final", outcome{err: errFailed}, StateNotMounted, false, StateNotMounted},
 		{"final after uncertain", outcome{err: errFailed}, StateUncertain, false, StateNotMounted},
-		{"final of what was found", outcome{err: errFailed}, StateUncertain, true, StateUncertain},
+		{"final, found on the disk", outcome{err: errFailed}, StateUncertain, true, StateUncertain},
 		{"cancelled", outcome{err: errFailed, ended: true}, StateNotMounted, false, StateUncertain},
 		{"transient, cancelled", outcome{err: volume.Transient(errFailed), ended: true}, StateNotMounted, false, StateNotMounted},
 	} {
@@ -528,17 +528,17 @@ func TestMountOf(t *testing.T) {
 		want int64
 	}{
 		{"no limits", emptyDir("", nil), []v1.Container{{}}, 0},
-		{"its own", emptyDir("", size("64Mi")), []v1.Container{{}}, 64 << 20},
-		{"that of the pod is smaller", emptyDir("", size("64Mi")), []v1.Container{limited("", "20Mi"), limited("", "12Mi")}, 32 << 20},
-		{"its own is smaller", emptyDir("", size("16Mi")), []v1.Container{limited("", "20Mi")}, 16 << 20},
-		{"its own of zero is none", emptyDir("", size("0")), []v1.Container{limited("", "1Mi")}, 1 << 20},
-		{"they are the same", emptyDir("", size("1Mi")), []v1.Container{limited("", "1Mi")}, 1 << 20},
+		{"own limit", emptyDir("", size("64Mi")), []v1.Container{{}}, 64 << 20},
+		{"limit of the pod is smaller", emptyDir("", size("64Mi")), []v1.Container{limited("", "20Mi"), limited("", "12Mi")}, 32 << 20},
+		{"own limit is smaller", emptyDir("", size("16Mi")), []v1.Container{limited("", "20Mi")}, 16 << 20},
+		{"own limit of zero means none", emptyDir("", size("0")), []v1.Container{limited("", "1Mi")}, 1 << 20},
+		{"equal limits", emptyDir("", size("1Mi")), []v1.Container{limited("", "1Mi")}, 1 << 20},
 		{"memory", emptyDir(v1.StorageMediumMemory, size("64Mi")), []v1.Container{limited("32Mi", "1Mi")}, 32 << 20},
-		{"memory that is not limited", emptyDir(v1.StorageMediumMemory, nil), []v1.Container{limited("32Mi", ""), {}}, 0},
+		{"memory without a limit", emptyDir(v1.StorageMediumMemory, nil), []v1.Container{limited("32Mi", ""), {}}, 0},
 		{"huge pages", emptyDir("HugePages-2Mi", size("64Mi")), []v1.Container{limited("32Mi", "1Mi")}, 64 << 20},
-		{"huge pages that are not limited", emptyDir("HugePages-2Mi", nil), []v1.Container{limited("32Mi", "1Mi")}, 0},
+		{"huge pages without a limit", emptyDir("HugePages-2Mi", nil), []v1.Container{limited("32Mi", "1Mi")}, 0},
 		{"config map", &volume.Spec{Inline: &v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}}, []v1.Container{limited("", "1Mi")}, 1 << 20},
-		{"its own of memory is smaller (V12)", emptyDir(v1.StorageMediumMemory, size("16Mi")), []v1.Container{limited("32Mi", ""), limited("32Mi", "")}, 16 << 20},
+		{"own limit of memory is smaller (V12)", emptyDir(v1.StorageMediumMemory, size("16Mi")), []v1.Container{limited("32Mi", ""), limited("32Mi", "")}, 16 << 20},
 		{"a container without memory, V12", emptyDir(v1.StorageMediumMemory, size("64Mi")), []v1.Container{limited("32Mi", ""), limited("0", "")}, 64 << 20},
 		{"below zero", emptyDir("", size("-1")), []v1.Container{limited("", "1Mi")}, -1},
 		{"secret", &volume.Spec{Inline: &v1.VolumeSource{Secret: &v1.SecretVolumeSource{}}}, []v1.Container{limited("2Mi", "1Mi")}, 2 << 20},
@@ -562,9 +562,9 @@ func TestMountOf(t *testing.T) {
 		Containers: []v1.Container{{}, limited("1Gi", "")},
 		Overhead:   v1.ResourceList{v1.ResourceMemory: *size("2Mi")},
 	}}
-	require.Equal(t, int64(50<<20), podMemory(levelled), "the pod's own, and what its sandbox takes")
+	require.Equal(t, int64(50<<20), podMemory(levelled), "limit of the pod plus overhead of the sandbox")
 	levelled.Spec.Resources.Limits = v1.ResourceList{v1.ResourceCPU: *size("1")}
-	require.Zero(t, podMemory(levelled), "the pod limits something else, and one container nothing")
+	require.Zero(t, podMemory(levelled), "the pod has no memory limit, and a container has none")
 
 	user := func(u *int64) v1.Container { return v1.Container{SecurityContext: &v1.SecurityContext{RunAsUser: u}} }
 	for _, test := range []struct {
@@ -574,11 +574,11 @@ func TestMountOf(t *testing.T) {
 		want *int64
 	}{
 		{"none", nil, []v1.Container{{}}, nil},
-		{"the pod's", id(1), []v1.Container{{}, {}}, id(1)},
-		{"all the same", nil, []v1.Container{user(id(2)), user(id(2))}, id(2)},
-		{"one does not say", nil, []v1.Container{user(id(2)), {}}, nil},
+		{"user of the pod", id(1), []v1.Container{{}, {}}, id(1)},
+		{"equal users", nil, []v1.Container{user(id(2)), user(id(2))}, id(2)},
+		{"a container without a user", nil, []v1.Container{user(id(2)), {}}, nil},
 		{"an init container differs", nil, []v1.Container{user(id(2)), user(id(3))}, nil},
-		{"they differ", id(1), []v1.Container{user(id(2)), {}}, nil},
+		{"different users", id(1), []v1.Container{user(id(2)), {}}, nil},
 	} {
 		m := mountOf(&v1.Pod{Spec: v1.PodSpec{SecurityContext: &v1.PodSecurityContext{RunAsUser: test.pod, FSGroup: id(7)}, Containers: test.of}}, emptyDir("", nil))
 		require.Equal(t, test.want, m.RunAsUser, test.name)
@@ -597,12 +597,12 @@ func TestMountOf(t *testing.T) {
 
 // A volume for one pod waits until the disk is read. When no read is in progress any longer,
 // its callers are notified, and it continues after the back-off of the read.
-func TestNothingIsBeingRead(t *testing.T) {
+func TestFailedReadOfDiskEndsWait(t *testing.T) {
 	for name, end := range map[string]func(s *script){
 		"the read fails":      func(s *script) { s.end(0, outcome{err: errFailed}) },
-		"the read hangs":      func(s *script) { s.pass(s.rc.limit + operationGrace) },
+		"the read hangs":      func(s *script) { s.advance(s.rc.limit + operationGrace) },
 		"its pod is released": func(s *script) { s.release("a"); s.end(0, outcome{}); s.end(0, outcome{err: errFailed}) },
-		"that of another is done": func(s *script) {
+		"the read of another pod ends": func(s *script) {
 			s.end(0, outcome{err: errFailed})
 			s.rc.addUnread([]types.UID{"b"})
 			s.next()
@@ -613,24 +613,24 @@ func TestNothingIsBeingRead(t *testing.T) {
 			s.rc.addUnread([]types.UID{"b"})
 			s.next()
 			s.end(0, outcome{found: []found{{key: volumeKey{plugin: "own", name: "once"}, plugin: own}}})
-			require.True(t, s.rc.reading(), "another one is")
+			require.True(t, s.rc.reading(), "the read of another pod runs")
 		},
 	} {
 		s := newScript(t)
 		s.rc.lists = map[string]*listState{}
 		s.rc.dirty = nil
 		s.rc.addUnread([]types.UID{"a"})
-		require.True(t, s.rc.reading(), "that begins at once")
+		require.True(t, s.rc.reading(), "the read begins without a delay")
 		s.next()
 		r := claimedVolume("once", "1Gi")
 		r.plugin, r.shared = own, ""
-		s.want("d", r)
+		s.prepare("d", r)
 		v := s.rc.pods["d"].names["once"].volume
 		require.True(t, s.rc.progresses(v, s.now), name)
-		s.heard = set[types.UID]{}
+		s.notified = set[types.UID]{}
 		end(s)
 		require.False(t, s.rc.progresses(v, s.now), name)
-		require.True(t, s.heard.has("d"), name)
+		require.True(t, s.notified.has("d"), name)
 	}
 }
 
@@ -638,20 +638,20 @@ func TestNothingIsBeingRead(t *testing.T) {
 func TestRefreshDuringExpansion(t *testing.T) {
 	s := newScript(t)
 	prepared := func() bool { return s.rc.prepared(s.rc.pods["a"], true, s.now) }
-	s.want("a", grownVolume("grown", "1Gi"))
+	s.prepare("a", grownVolume("grown", "1Gi"))
 	s.endOf(doMount, outcome{})
 	s.endOf(doExpand, outcome{})
 	require.True(t, prepared())
-	s.want("a", grownVolume("grown", "2Gi"))
+	s.prepare("a", grownVolume("grown", "2Gi"))
 	s.endOf(doMount, outcome{})
-	require.True(t, prepared(), "nobody waits for it to grow")
-	s.want("a", grownVolume("grown", "2Gi"))
+	require.True(t, prepared(), "Prepare does not wait for the expansion")
+	s.prepare("a", grownVolume("grown", "2Gi"))
 	require.False(t, prepared())
 	s.endOf(doExpand, outcome{})
 	require.False(t, prepared())
-	s.want("a", grownVolume("grown", "2Gi"))
+	s.prepare("a", grownVolume("grown", "2Gi"))
 	s.endOf(doMount, outcome{})
-	require.False(t, prepared(), "it began before")
+	require.False(t, prepared(), "the refresh began before the request")
 	s.endOf(doMount, outcome{})
 	require.True(t, prepared())
 	s.finish()
@@ -669,12 +669,12 @@ func TestReleaseCancels(t *testing.T) {
 		s.next()
 		return len(cancelled)
 	}
-	s.want("a", inlineVolume("x"))
-	require.Equal(t, 1, cancels(), "the mount")
+	s.prepare("a", inlineVolume("x"))
+	require.Equal(t, 1, cancels(), "the mount is cancelled")
 	s.endOf(doMount, outcome{err: errFailed, ended: true})
 	s.endOf(doScan, outcome{})
-	require.GreaterOrEqual(t, s.of(doUnmount), 0)
-	s.want("a", inlineVolume("x"))
+	require.GreaterOrEqual(t, s.indexOf(doUnmount), 0)
+	s.prepare("a", inlineVolume("x"))
 	require.Zero(t, cancels())
 	s.finish()
 }
@@ -682,10 +682,10 @@ func TestReleaseCancels(t *testing.T) {
 // A mounted volume keeps its state if it is also found on the disk.
 func TestMountedIsFound(t *testing.T) {
 	s := newScriptReading(t)
-	s.want("a", inlineVolume("x"))
+	s.prepare("a", inlineVolume("x"))
 	s.endOf(doRead, outcome{err: errFailed})
 	s.endOf(doMount, outcome{mounted: volume.Mounted{Path: "/x"}})
-	s.pass(time.Second)
+	s.advance(time.Second)
 	s.endOf(doRead, outcome{found: []found{{key: volumeKey{plugin: "own", name: "x"}, plugin: own}}})
 	v := s.rc.pods["a"].names["x"].volume
 	require.Equal(t, StateMounted, v.state)
@@ -695,35 +695,35 @@ func TestMountedIsFound(t *testing.T) {
 
 // A mount that continues after its pod was released counts as stuck after a second. Release
 // does not wait longer.
-func TestCancelledIsStuckSoon(t *testing.T) {
+func TestCancelledOperationIsStuckAfterASecond(t *testing.T) {
 	s := newScript(t)
-	s.want("a", inlineVolume("x"))
+	s.prepare("a", inlineVolume("x"))
 	v := s.rc.pods["a"].names["x"].volume
 	s.release("a")
 	s.endOf(doScan, outcome{})
-	s.pass(operationGrace - 1)
+	s.advance(operationGrace - 1)
 	require.False(t, v.op.stuck)
-	s.pass(1)
+	s.advance(1)
 	require.True(t, v.op.stuck)
-	require.True(t, s.over(s.rc.pods["a"]).release)
+	require.True(t, s.waitEndsOf(s.rc.pods["a"]).release)
 	s.finish()
 }
 
 // A new request replaces the spec of a volume. If several names use one volume, their needs are
 // merged.
-func TestWantedAnew(t *testing.T) {
+func TestPrepareAgainWithNewSpec(t *testing.T) {
 	s := newScript(t)
 	of := func(name string, readOnly bool, inside string) resolved {
 		r := claimedVolume("disk", "1Gi")
 		r.name, r.spec.ReadOnly, r.inside = name, readOnly, []string{inside}
 		return r
 	}
-	s.want("a", of("x", false, "old"))
-	s.want("a", of("x", true, "new"))
+	s.prepare("a", of("x", false, "old"))
+	s.prepare("a", of("x", true, "new"))
 	v := s.rc.pods["a"].names["x"].volume
 	require.Equal(t, []string{"new"}, v.inside)
 	require.True(t, v.spec.ReadOnly)
-	s.want("a", of("x", true, "b"), of("y", false, "a"), of("z", true, "b"))
+	s.prepare("a", of("x", true, "b"), of("y", false, "a"), of("z", true, "b"))
 	require.Equal(t, []string{"a", "b"}, v.inside)
 	require.False(t, v.spec.ReadOnly)
 	s.finish()
@@ -733,10 +733,10 @@ func TestWantedAnew(t *testing.T) {
 func TestClaimIsReadBeforeRefresh(t *testing.T) {
 	s := newScript(t)
 	grown := grownVolume("grown", "1Gi")
-	s.want("a", grown)
+	s.prepare("a", grown)
 	s.endOf(doMount, outcome{})
 	s.endOf(doExpand, outcome{})
-	s.want("a", resolved{name: "grown", claim: true})
+	s.prepare("a", resolved{name: "grown", claim: true})
 	p := s.rc.pods["a"]
 	require.Nil(t, p.names["grown"].volume.op)
 	s.rc.setDesiredClaims(p.pod, []resolved{grown}, s.now)
@@ -746,7 +746,7 @@ func TestClaimIsReadBeforeRefresh(t *testing.T) {
 	// If the claim now has another volume, the earlier volume is no longer wanted.
 	old, other := p.names["grown"].volume, claimedVolume("disk", "1Gi")
 	other.name = "grown"
-	s.want("a", resolved{name: "grown", claim: true})
+	s.prepare("a", resolved{name: "grown", claim: true})
 	s.rc.setDesiredClaims(p.pod, []resolved{other}, s.now)
 	s.next()
 	require.NotSame(t, old, p.names["grown"].volume)
@@ -759,39 +759,39 @@ func TestClaimIsReadBeforeRefresh(t *testing.T) {
 func TestClaimsOfAnEarlierPod(t *testing.T) {
 	s := newScript(t)
 	claim := resolved{name: "grown", claim: true}
-	taken := func(pod *v1.Pod) bool {
+	accepted := func(pod *v1.Pod) bool {
 		s.rc.setDesiredClaims(pod, []resolved{grownVolume("grown", "1Gi")}, s.now)
 		p := s.rc.pods["a"]
 		return p != nil && len(p.volumes) > 0
 	}
-	require.False(t, taken(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}}), "nobody asked for it")
-	s.want("a", claim)
+	require.False(t, accepted(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}}), "the pod was not prepared")
+	s.prepare("a", claim)
 	before := s.rc.pods["a"].pod
-	s.want("a", claim)
-	require.False(t, taken(before))
+	s.prepare("a", claim)
+	require.False(t, accepted(before))
 	now := s.rc.pods["a"].pod
 	s.release("a")
 	s.rc.pods["a"].names["grown"] = &nameState{}
-	require.False(t, taken(now))
+	require.False(t, accepted(now))
 	delete(s.rc.pods["a"].names, "grown")
-	s.want("a", claim)
-	require.True(t, taken(s.rc.pods["a"].pod))
+	s.prepare("a", claim)
+	require.True(t, accepted(s.rc.pods["a"].pod))
 	s.next()
 	s.finish()
 }
 
 // Callers are notified of a read claim, even if its volume is mounted already under another
 // name.
-func TestReadClaimsAreNews(t *testing.T) {
+func TestReadClaimNotifiesCallers(t *testing.T) {
 	s := newScript(t)
 	disk := claimedVolume("disk", "1Gi")
-	s.want("a", disk)
+	s.prepare("a", disk)
 	for len(s.running) > 0 {
 		s.end(0, outcome{})
 	}
 	again := disk
 	again.name = "again"
-	s.want("a", disk, resolved{name: "again", claim: true})
+	s.prepare("a", disk, resolved{name: "again", claim: true})
 	require.False(t, s.rc.pods["a"].ready())
 	s.rc.setDesiredClaims(s.rc.pods["a"].pod, []resolved{again}, s.now)
 	require.True(t, s.rc.pods["a"].ready())
@@ -800,19 +800,19 @@ func TestReadClaimsAreNews(t *testing.T) {
 }
 
 // A changed object ends the back-off of a failed stage, which may have lacked it.
-func TestChangeEndsThePauseOfAStage(t *testing.T) {
+func TestObjectChangeEndsBackoffOfStage(t *testing.T) {
 	s := newScript(t)
 	disk := claimedVolume("disk", "1Gi")
 	disk.objects = []volume.Object{object}
-	s.want("a", disk)
+	s.prepare("a", disk)
 	for _, k := range []kind{doVerify, doList} {
 		s.endOf(k, outcome{})
 	}
 	s.endOf(doStage, outcome{err: errFailed})
-	require.Negative(t, s.of(doStage), "it waits")
+	require.Negative(t, s.indexOf(doStage), "the stage is in back-off")
 	s.rc.objectChanged(object)
 	s.next()
-	require.GreaterOrEqual(t, s.of(doStage), 0)
+	require.GreaterOrEqual(t, s.indexOf(doStage), 0)
 	s.finish()
 }
 
@@ -820,7 +820,7 @@ func TestChangeEndsThePauseOfAStage(t *testing.T) {
 // whole kind.
 func TestChangesOfManyObjects(t *testing.T) {
 	s := newScript(t)
-	s.want("a", inlineVolume("x"))
+	s.prepare("a", inlineVolume("x"))
 	s.endOf(doMount, outcome{})
 	for o, want := range map[volume.Object]bool{
 		{Kind: "ConfigMap", Namespace: "ns", Name: "web"}: true, {Kind: "ConfigMap", Namespace: "ns"}: true, {Kind: "ConfigMap"}: true,
@@ -829,7 +829,7 @@ func TestChangesOfManyObjects(t *testing.T) {
 	} {
 		s.rc.objectChanged(o)
 		s.next()
-		require.Equal(t, want, s.of(doMount) >= 0, o)
+		require.Equal(t, want, s.indexOf(doMount) >= 0, o)
 		if want {
 			s.endOf(doMount, outcome{})
 		}
@@ -845,11 +845,11 @@ func TestVerified(t *testing.T) {
 		out    outcome
 		want   sharedState
 	}{
-		"attached":               {sharedState{}, outcome{attach: true, device: "d"}, sharedState{attachable: true, verified: true, attached: true, devicePath: "d"}},
-		"not attached yet":       {sharedState{}, outcome{attach: true, err: errFailed}, sharedState{attachable: true, verified: true}},
-		"needs no attachment":    {sharedState{attachable: true}, outcome{}, sharedState{verified: true, attached: true}},
-		"unknown":                {sharedState{}, outcome{err: errFailed}, sharedState{}},
-		"unknown, and was known": {sharedState{attachable: true, verified: true, attached: true}, outcome{err: errFailed}, sharedState{attachable: true, verified: true}},
+		"attached":              {sharedState{}, outcome{attach: true, device: "d"}, sharedState{attachable: true, verified: true, attached: true, devicePath: "d"}},
+		"not attached yet":      {sharedState{}, outcome{attach: true, err: errFailed}, sharedState{attachable: true, verified: true}},
+		"needs no attachment":   {sharedState{attachable: true}, outcome{}, sharedState{verified: true, attached: true}},
+		"unknown":               {sharedState{}, outcome{err: errFailed}, sharedState{}},
+		"unknown, known before": {sharedState{attachable: true, verified: true, attached: true}, outcome{err: errFailed}, sharedState{attachable: true, verified: true}},
 	} {
 		c.before.end(&operation{kind: doVerify}, &c.out)
 		require.Equal(t, c.want, c.before, name)
@@ -879,7 +879,7 @@ func TestRefreshWithoutStaging(t *testing.T) {
 }
 
 // A second drop of a volume does not affect the new volume with the same key.
-func TestDroppedBefore(t *testing.T) {
+func TestSecondDropHasNoEffect(t *testing.T) {
 	rc := newScript(t).rc
 	key := volumeKey{plugin: "own", name: "x"}
 	first := rc.volume(rc.pod("a"), key, own)
@@ -895,7 +895,7 @@ func TestDroppedBefore(t *testing.T) {
 }
 
 // retryVerification ends the back-off of verifications only.
-func TestLookAgain(t *testing.T) {
+func TestRetryVerification(t *testing.T) {
 	for k, at := range map[kind]time.Time{doVerify: {}, doStage: time.Unix(1001, 0)} {
 		rc := newReconciler(nil, time.Minute)
 		s := &sharedState{unit: unit{retry: retry{kind: k, at: time.Unix(1001, 0)}}}
@@ -908,7 +908,7 @@ func TestLookAgain(t *testing.T) {
 
 // A first mount of a volume for one pod waits until the disk is read, because another pod may
 // have the volume. A mounted volume does not wait.
-func TestDiskToBeRead(t *testing.T) {
+func TestVolumeForOnePodWaitsForReadOfDisk(t *testing.T) {
 	claim := &volume.Spec{Persistent: &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}}}}
 	for state, want := range map[State]bool{StateNotMounted: true, StateMounted: false, StateUncertain: false} {
 		rc := newReconciler([]volume.Plugin{own}, time.Minute)

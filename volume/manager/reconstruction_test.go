@@ -24,14 +24,14 @@ func newScriptReading(t testing.TB) *script {
 // A Stage that then fails does not reset it.
 func TestStagedIsFoundDuringVerify(t *testing.T) {
 	for name, find := range map[string]func(s *script){
-		"it is listed": func(s *script) { s.endOf(doList, outcome{ids: []string{"h-disk"}}) },
-		"a pod has it": func(s *script) { s.endOf(doList, outcome{}); s.endOf(doRead, outcome{found: diskOnDisk}) },
+		"listed as staged":             func(s *script) { s.endOf(doList, outcome{ids: []string{"h-disk"}}) },
+		"found in the folder of a pod": func(s *script) { s.endOf(doList, outcome{}); s.endOf(doRead, outcome{found: diskOnDisk}) },
 	} {
 		s := newScriptReading(t)
-		s.want("b", claimedVolume("disk", "1Gi"))
+		s.prepare("b", claimedVolume("disk", "1Gi"))
 		find(s)
 		s.endOf(doVerify, outcome{})
-		require.True(t, s.running[s.of(doStage)].stage.Found, name)
+		require.True(t, s.running[s.indexOf(doStage)].stage.Found, name)
 		s.endOf(doStage, outcome{err: errFailed})
 		require.Equal(t, StateUncertain, s.rc.shared[volume.ID{Plugin: "shared", Volume: "h-disk"}].stage, name)
 		s.finish()
@@ -42,10 +42,10 @@ func TestStagedIsFoundDuringVerify(t *testing.T) {
 // unstaged.
 func TestStagedIsListedDuringStage(t *testing.T) {
 	s := newScript(t)
-	s.want("a", claimedVolume("disk", "1Gi"))
+	s.prepare("a", claimedVolume("disk", "1Gi"))
 	s.endOf(doVerify, outcome{})
-	require.True(t, s.running[s.of(doStage)].stage.Found, "nobody knows yet what is staged")
-	require.False(t, s.rc.allListed(), "nor what is in use")
+	require.True(t, s.running[s.indexOf(doStage)].stage.Found, "the listing of staged volumes is not complete")
+	require.False(t, s.rc.allListed(), "the volumes in use are not complete")
 	s.endOf(doList, outcome{ids: []string{"h-disk"}})
 	require.True(t, s.rc.allListed())
 	s.endOf(doStage, outcome{err: errFailed})
@@ -56,7 +56,7 @@ func TestStagedIsListedDuringStage(t *testing.T) {
 // The state of a volume that this agent staged takes precedence over folders on the disk.
 func TestStagedAndFound(t *testing.T) {
 	s := newScriptReading(t)
-	s.want("b", claimedVolume("disk", "1Gi"))
+	s.prepare("b", claimedVolume("disk", "1Gi"))
 	for _, k := range []kind{doVerify, doList, doStage, doMount} {
 		s.endOf(k, outcome{})
 	}
@@ -72,15 +72,15 @@ func TestStagedAndFound(t *testing.T) {
 // not reset it, not even the second time.
 func TestFoundDuringMount(t *testing.T) {
 	s := newScriptReading(t)
-	s.want("a", inlineVolume("x"))
+	s.prepare("a", inlineVolume("x"))
 	s.endOf(doRead, outcome{err: errFailed})
-	require.True(t, s.running[s.of(doMount)].mount.Found, "nobody knows yet what is there")
-	s.pass(time.Second)
+	require.True(t, s.running[s.indexOf(doMount)].mount.Found, "the folders of the pod were not read")
+	s.advance(time.Second)
 	s.endOf(doRead, outcome{found: []found{{key: volumeKey{plugin: "own", name: "x"}, plugin: own}}})
 	s.endOf(doMount, outcome{err: errFailed})
 	require.Equal(t, StateUncertain, s.rc.pods["a"].names["x"].volume.state)
-	s.pass(time.Second)
-	require.True(t, s.running[s.of(doMount)].mount.Found)
+	s.advance(time.Second)
+	require.True(t, s.running[s.indexOf(doMount)].mount.Found)
 	s.endOf(doMount, outcome{})
 	require.False(t, s.rc.pods["a"].names["x"].volume.found)
 	s.finish()
@@ -90,15 +90,15 @@ func TestFoundDuringMount(t *testing.T) {
 // lacks it. If the Stage fails, it must be unstaged.
 func TestStagedIsFoundDuringStage(t *testing.T) {
 	s := newScriptReading(t)
-	s.want("b", claimedVolume("disk", "1Gi"))
+	s.prepare("b", claimedVolume("disk", "1Gi"))
 	s.endOf(doList, outcome{})
 	s.endOf(doVerify, outcome{})
-	require.False(t, s.running[s.of(doStage)].stage.Found)
+	require.False(t, s.running[s.indexOf(doStage)].stage.Found)
 	s.endOf(doRead, outcome{found: diskOnDisk})
 	s.endOf(doStage, outcome{err: errFailed})
 	require.Equal(t, StateUncertain, s.rc.shared[volume.ID{Plugin: "shared", Volume: "h-disk"}].stage)
-	s.pass(time.Second)
-	require.True(t, s.running[s.of(doStage)].stage.Found)
+	s.advance(time.Second)
+	require.True(t, s.running[s.indexOf(doStage)].stage.Found)
 	s.finish()
 }
 
@@ -111,16 +111,16 @@ func TestOwnMountIsNotFound(t *testing.T) {
 		want State
 	}{"uncertain": {volume.Uncertain(errFailed), StateUncertain}, "transient": {volume.Transient(errFailed), StateNotMounted}} {
 		s := newScript(t)
-		s.want("a", inlineVolume("x"))
-		require.False(t, s.running[s.of(doMount)].mount.Found)
+		s.prepare("a", inlineVolume("x"))
+		require.False(t, s.running[s.indexOf(doMount)].mount.Found)
 		s.release("a")
 		s.endOf(doScan, outcome{found: []found{{key: volumeKey{plugin: "own", name: "x"}, plugin: own}}})
-		s.want("a", inlineVolume("x"))
+		s.prepare("a", inlineVolume("x"))
 		s.endOf(doMount, outcome{err: c.err, ended: true})
 		v := s.rc.pods["a"].names["x"].volume
 		require.Equal(t, c.want, v.state, name)
-		s.pass(time.Second)
-		require.False(t, s.running[s.of(doMount)].mount.Found, name)
+		s.advance(time.Second)
+		require.False(t, s.running[s.indexOf(doMount)].mount.Found, name)
 		s.endOf(doMount, outcome{err: errFailed})
 		require.Equal(t, StateNotMounted, v.state, name)
 		s.finish()
@@ -129,15 +129,15 @@ func TestOwnMountIsNotFound(t *testing.T) {
 
 // A scan of an earlier release does not count for a pod that was prepared since: the next
 // release scans again.
-func TestLookOfAnEarlierRelease(t *testing.T) {
+func TestScanOfAnEarlierRelease(t *testing.T) {
 	s := newScript(t)
-	s.want("a", inlineVolume("x"))
+	s.prepare("a", inlineVolume("x"))
 	s.endOf(doMount, outcome{})
 	s.release("a")
-	s.want("a", inlineVolume("x"))
+	s.prepare("a", inlineVolume("x"))
 	s.release("a")
 	s.endOf(doScan, outcome{})
-	require.Negative(t, s.of(doUnmount))
+	require.Negative(t, s.indexOf(doUnmount))
 	s.endOf(doScan, outcome{})
 	s.endOf(doUnmount, outcome{})
 	s.finish()
@@ -150,10 +150,10 @@ func TestEmptyPodIsForgotten(t *testing.T) {
 		meanwhile func(s *script)
 		kept      bool
 	}{
-		"nobody knows it": {func(*script) {}, false},
-		"it is prepared":  {func(s *script) { s.want("a") }, true},
-		"it is released":  {func(s *script) { s.release("a") }, true},
-		"it has a volume": {func(s *script) { s.rc.volume(s.rc.pod("a"), volumeKey{plugin: "own", name: "x"}, own) }, true},
+		"unknown pod":  {func(*script) {}, false},
+		"prepared":     {func(s *script) { s.prepare("a") }, true},
+		"released":     {func(s *script) { s.release("a") }, true},
+		"has a volume": {func(s *script) { s.rc.volume(s.rc.pod("a"), volumeKey{plugin: "own", name: "x"}, own) }, true},
 	} {
 		s := newScriptReading(t)
 		c.meanwhile(s)
@@ -164,12 +164,12 @@ func TestEmptyPodIsForgotten(t *testing.T) {
 }
 
 // A pod that returns during the removal of its folders is not forgotten.
-func TestComesBackDuringFinish(t *testing.T) {
+func TestPrepareAgainDuringFinish(t *testing.T) {
 	s := newScript(t)
-	s.want("a")
+	s.prepare("a")
 	s.release("a")
 	s.endOf(doScan, outcome{})
-	s.want("a")
+	s.prepare("a")
 	s.endOf(doFinish, outcome{})
 	require.NotNil(t, s.rc.pods["a"])
 	s.finish()

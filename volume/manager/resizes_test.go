@@ -39,10 +39,10 @@ func (r *resizes) EndResize(_ context.Context, _ *volume.Spec, err error) error 
 func TestResizes(t *testing.T) {
 	r := &resizes{}
 	var fails atomic.Bool
-	var told journal
+	var events journal
 	inAgent(t, func(a *agent) {
 		a.cfg.Resizes = r
-		a.cfg.Event = func(ref v1.ObjectReference, _, reason, _ string) { told.add(ref.Kind, " ", reason) }
+		a.cfg.Event = func(ref v1.ObjectReference, _, reason, _ string) { events.add(ref.Kind, " ", reason) }
 		a.cfg.Claims = claims{"x": func(pv *v1.PersistentVolume) {
 			pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: "ns", Name: "x"}
 			pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("8")}
@@ -51,13 +51,13 @@ func TestResizes(t *testing.T) {
 	}, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "disk=x")
 		r.answer.Store(&resize{0, false, errBoom})
-		require.ErrorIs(t, a.Prepare(t.Context(), pod), errBoom, "nobody knows how large it is")
+		require.ErrorIs(t, a.Prepare(t.Context(), pod), errBoom, "the size is unknown")
 		r.answer.Store(&resize{4, false, nil})
 		time.Sleep(time.Second)
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		time.Sleep(time.Hour)
 		require.Zero(t, a.shared.Count("Expand"))
-		require.Empty(t, told.take())
+		require.Empty(t, events.take())
 
 		fails.Store(true)
 		r.answer.Store(&resize{4, true, nil})
@@ -69,7 +69,7 @@ func TestResizes(t *testing.T) {
 		require.Equal(t, []string{
 			"Pod VolumeResizeFailed", "PersistentVolumeClaim VolumeResizeFailed",
 			"Pod FileSystemResizeSuccessful", "PersistentVolumeClaim FileSystemResizeSuccessful",
-		}, told.take())
+		}, events.take())
 		time.Sleep(time.Hour)
 		require.Equal(t, 2, a.shared.Count("Expand"))
 		require.NoError(t, a.Prepare(t.Context(), pod))
@@ -77,6 +77,6 @@ func TestResizes(t *testing.T) {
 		require.NoError(t, a.Release(t.Context(), pod.UID))
 		r.answer.Store(&resize{8, false, nil})
 		require.NoError(t, a.Prepare(t.Context(), pod))
-		require.Equal(t, 2, a.shared.Count("Expand"), "it has its size")
+		require.Equal(t, 2, a.shared.Count("Expand"), "no expansion is needed")
 	})
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // picky supports volumes by name.
-type picky struct{ nothing }
+type picky struct{ stubPlugin }
 
 func (p picky) Supports(s *volume.Spec) bool { return s.Name == p.name || s.Name == "all" }
 
@@ -51,7 +51,7 @@ func (c oneSpec) Resolve(context.Context, *v1.Pod, v1.Volume) (*volume.Spec, err
 func TestResolveChecks(t *testing.T) {
 	pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{{Name: "other"}, {Name: "v"}}}}
 	pod.Spec.Volumes[1].PersistentVolumeClaim = &v1.PersistentVolumeClaimVolumeSource{}
-	m := &Manager{cfg: Config{Plugins: []volume.Plugin{picky{nothing{name: "v"}}}, Claims: oneSpec{spec: &volume.Spec{Name: "v"}}}}
+	m := &Manager{cfg: Config{Plugins: []volume.Plugin{picky{stubPlugin{name: "v"}}}, Claims: oneSpec{spec: &volume.Spec{Name: "v"}}}}
 	r := resolved{name: "v"}
 	err := m.resolveInto(t.Context(), pod, &volumeUse{Name: "v"}, &r)
 	require.ErrorContains(t, err, "spec.volumes[1].persistentVolumeClaim: ")
@@ -69,5 +69,5 @@ func TestResolveChecks(t *testing.T) {
 	pv.Spec.VolumeMode, pv.Spec.AccessModes = nil, []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
 	m.cfg.Plugins, m.cfg.SELinux = []volume.Plugin{labelled{Plugin: m.cfg.Plugins[0], err: errFailed}}, labels{}
 	err = m.resolveInto(t.Context(), pod, &volumeUse{Name: "v", Mounts: true}, &r)
-	require.EqualError(t, err, "spec.volumes[1].persistentVolumeClaim: failed", "nobody knows whether it can be mounted with its label")
+	require.EqualError(t, err, "spec.volumes[1].persistentVolumeClaim: failed", "support for labels is unknown")
 }

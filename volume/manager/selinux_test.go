@@ -43,44 +43,46 @@ func TestLabelOfAVolume(t *testing.T) {
 		return v1.Container{SecurityContext: c, VolumeMounts: []v1.VolumeMount{{Name: name}}}
 	}
 	recursive, block := v1.SELinuxChangePolicyRecursive, v1.PersistentVolumeBlock
-	type scene struct {
+	type inputs struct {
 		pod    v1.PodSpec
 		spec   volume.Spec
 		plugin volume.Plugin
 		host   SELinux
 	}
 	for name, c := range map[string]struct {
-		change func(*scene)
+		change func(*inputs)
 		want   string
 		err    error
 	}{
-		"the pod's":               {want: "files:s0:c1"},
-		"the container's":         {change: func(s *scene) { s.pod.Containers[0].SecurityContext = level("s0:c2") }, want: "files:s0:c2"},
-		"a container without any": {change: func(s *scene) { s.pod.Containers[0].SecurityContext = &v1.SecurityContext{} }, want: "files:s0:c1"},
-		"nobody says a level":     {change: func(s *scene) { s.pod.SecurityContext = nil }},
-		"another volume's":        {change: func(s *scene) { s.pod.Containers[1].SecurityContext = level("s0:c3") }, want: "files:s0:c1"},
-		"two that agree":          {change: func(s *scene) { s.pod.InitContainers = []v1.Container{mounting("v", level("s0:c1"))} }, want: "files:s0:c1"},
-		"two that do not":         {change: func(s *scene) { s.pod.InitContainers = []v1.Container{mounting("v", level("s0:c2"))} }, err: ErrLabels},
-		"one says it and one not": {change: func(s *scene) { s.pod.InitContainers = []v1.Container{mounting("v", level(""))} }, err: ErrLabels},
-		"an ephemeral container": {change: func(s *scene) {
+		"level of the pod":                {want: "files:s0:c1"},
+		"level of the container":          {change: func(s *inputs) { s.pod.Containers[0].SecurityContext = level("s0:c2") }, want: "files:s0:c2"},
+		"a container without a level":     {change: func(s *inputs) { s.pod.Containers[0].SecurityContext = &v1.SecurityContext{} }, want: "files:s0:c1"},
+		"no level":                        {change: func(s *inputs) { s.pod.SecurityContext = nil }},
+		"a container of another volume":   {change: func(s *inputs) { s.pod.Containers[1].SecurityContext = level("s0:c3") }, want: "files:s0:c1"},
+		"two equal levels":                {change: func(s *inputs) { s.pod.InitContainers = []v1.Container{mounting("v", level("s0:c1"))} }, want: "files:s0:c1"},
+		"two different levels":            {change: func(s *inputs) { s.pod.InitContainers = []v1.Container{mounting("v", level("s0:c2"))} }, err: ErrLabels},
+		"an empty level in one container": {change: func(s *inputs) { s.pod.InitContainers = []v1.Container{mounting("v", level(""))} }, err: ErrLabels},
+		"an ephemeral container": {change: func(s *inputs) {
 			s.pod.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon(mounting("v", level("s1")))}}
 		}, err: ErrLabels},
-		"a level that is none": {change: func(s *scene) { s.pod.SecurityContext.SELinuxOptions.Level = "bad" }, err: errLevel},
-		"file by file":         {change: func(s *scene) { s.pod.SecurityContext.SELinuxChangePolicy = &recursive }},
-		"many pods":            {change: func(s *scene) { s.spec.Persistent.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce} }},
-		"many modes": {change: func(s *scene) {
+		"an invalid level":        {change: func(s *inputs) { s.pod.SecurityContext.SELinuxOptions.Level = "bad" }, err: errLevel},
+		"change policy Recursive": {change: func(s *inputs) { s.pod.SecurityContext.SELinuxChangePolicy = &recursive }},
+		"access mode ReadWriteOnce": {change: func(s *inputs) {
+			s.spec.Persistent.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
+		}},
+		"several access modes": {change: func(s *inputs) {
 			s.spec.Persistent.Spec.AccessModes = append(s.spec.Persistent.Spec.AccessModes, v1.ReadOnlyMany)
 		}},
-		"a device":                 {change: func(s *scene) { s.spec.Persistent.Spec.VolumeMode = &block }},
-		"the pod's own volume":     {change: func(s *scene) { s.spec = volume.Spec{Inline: &v1.VolumeSource{}} }},
-		"a driver that cannot":     {change: func(s *scene) { s.plugin = labelled{} }},
-		"a plugin that cannot":     {change: func(s *scene) { s.plugin = nil }},
-		"a driver not known":       {change: func(s *scene) { s.plugin = labelled{can: true, err: errFailed} }, err: errFailed},
-		"a node without SELinux":   {change: func(s *scene) { s.host = nil }},
-		"no SELinux, and bad ones": {change: func(s *scene) { s.host, s.pod.SecurityContext.SELinuxOptions.Level = nil, "bad" }},
+		"a device":                     {change: func(s *inputs) { s.spec.Persistent.Spec.VolumeMode = &block }},
+		"an inline volume":             {change: func(s *inputs) { s.spec = volume.Spec{Inline: &v1.VolumeSource{}} }},
+		"a driver without labels":      {change: func(s *inputs) { s.plugin = labelled{} }},
+		"a plugin without labels":      {change: func(s *inputs) { s.plugin = nil }},
+		"an unknown driver":            {change: func(s *inputs) { s.plugin = labelled{can: true, err: errFailed} }, err: errFailed},
+		"a node without SELinux":       {change: func(s *inputs) { s.host = nil }},
+		"no SELinux, an invalid level": {change: func(s *inputs) { s.host, s.pod.SecurityContext.SELinuxOptions.Level = nil, "bad" }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := scene{
+			s := inputs{
 				pod: v1.PodSpec{
 					Containers:      []v1.Container{mounting("v", nil), mounting("other", nil)},
 					SecurityContext: &v1.PodSecurityContext{SELinuxOptions: &v1.SELinuxOptions{Level: "s0:c1"}},
@@ -101,8 +103,8 @@ func TestLabelOfAVolume(t *testing.T) {
 	}
 }
 
-// TestNextOfLabels checks the next step of a shared volume whose next user needs a label.
-func TestNextOfLabels(t *testing.T) {
+// TestNextStepForLabels checks the next step of a shared volume whose next user needs a label.
+func TestNextStepForLabels(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, c := range map[string]struct {
 		staged State
@@ -111,23 +113,23 @@ func TestNextOfLabels(t *testing.T) {
 		want   kind
 		why    string
 	}{
-		"not staged":          {want: doStage},
-		"staged with it":      {staged: StateMounted, label: "a"},
-		"with another":        {staged: StateMounted, label: "b", want: doUnstage},
-		"perhaps another":     {staged: StateUncertain, label: "b", want: doUnstage},
-		"found on disk":       {staged: StateUncertain, want: doUnstage},
-		"found with the pod":  {staged: StateUncertain, change: func(_ *reconciler, user, _ *volumeState) { user.state = StateUncertain }, want: doStage},
-		"found, not all read": {staged: StateUncertain, change: func(rc *reconciler, _, _ *volumeState) { rc.complete = false }, why: "all pods of the node"},
-		"another pod has it": {staged: StateMounted, label: "b", change: func(_ *reconciler, _, other *volumeState) {
+		"not staged":                            {want: doStage},
+		"staged with the same label":            {staged: StateMounted, label: "a"},
+		"staged with another label":             {staged: StateMounted, label: "b", want: doUnstage},
+		"stage with another label is uncertain": {staged: StateUncertain, label: "b", want: doUnstage},
+		"found on disk":                         {staged: StateUncertain, want: doUnstage},
+		"found with the pod":                    {staged: StateUncertain, change: func(_ *reconciler, user, _ *volumeState) { user.state = StateUncertain }, want: doStage},
+		"found, pods not all read":              {staged: StateUncertain, change: func(rc *reconciler, _, _ *volumeState) { rc.complete = false }, why: "all pods of the node"},
+		"another pod has it mounted, being released": {staged: StateMounted, label: "b", change: func(_ *reconciler, _, other *volumeState) {
 			other.pod.releasing, other.state = true, StateMounted
 		}, why: "pod other, which has the volume with another SELinux label"},
-		"another pod keeps it": {staged: StateMounted, label: "b", change: func(_ *reconciler, _, other *volumeState) {
+		"another pod has it mounted": {staged: StateMounted, label: "b", change: func(_ *reconciler, _, other *volumeState) {
 			other.wanted, other.state, other.label = true, StateMounted, "b"
 		}},
 		"another pod waits longer": {staged: StateMounted, label: "b", change: func(_ *reconciler, _, other *volumeState) {
 			other.wanted, other.label, other.requestedAt = true, "b", now.Add(-time.Hour)
 		}},
-		"nobody wants a label": {staged: StateMounted, label: "b", change: func(_ *reconciler, user, _ *volumeState) { user.label = "" }, want: doUnstage},
+		"no label needed": {staged: StateMounted, label: "b", change: func(_ *reconciler, user, _ *volumeState) { user.label = "" }, want: doUnstage},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rc := newReconciler(nil, time.Minute)
@@ -163,10 +165,10 @@ func (named) Name() string { return "named" }
 // OnLabel is called once for a label that fits or conflicts, and at each attempt for other
 // results. Only volumes for one pod are mounted with labels: for others a bad label is only
 // reported.
-func TestLabelsAreTold(t *testing.T) {
-	var told []LabelCheck
-	m := &Manager{cfg: Config{SELinux: labels{}, Metrics: Metrics{OnLabel: func(c LabelCheck) { told = append(told, c) }}}, reconciler: newReconciler(nil, time.Minute)}
-	come := func(uid types.UID, spec *volume.Spec, levels []string) (string, error) {
+func TestLabelsAreReported(t *testing.T) {
+	var checks []LabelCheck
+	m := &Manager{cfg: Config{SELinux: labels{}, Metrics: Metrics{OnLabel: func(c LabelCheck) { checks = append(checks, c) }}}, reconciler: newReconciler(nil, time.Minute)}
+	addPod := func(uid types.UID, spec *volume.Spec, levels []string) (string, error) {
 		pod := &v1.Pod{}
 		pod.UID = uid
 		for _, l := range levels {
@@ -199,13 +201,13 @@ func TestLabelsAreTold(t *testing.T) {
 			{"c", []string{"s0", "s1"}, "", []LabelResult{LabelsDiffer}},
 			{"c", []string{"s0", "bad"}, "", []LabelResult{LabelUnknown}},
 		} {
-			told = nil
-			label, err := come(c.pod+types.UID(mode), spec, c.levels)
+			checks = nil
+			label, err := addPod(c.pod+types.UID(mode), spec, c.levels)
 			require.Equal(t, map[bool]string{true: c.label}[enforced], label)
 			require.Equal(t, enforced && c.label == "", err != nil)
-			require.Len(t, told, len(c.want), c)
+			require.Len(t, checks, len(c.want), c)
 			for i, result := range c.want {
-				require.Equal(t, LabelCheck{Plugin: "named", Spec: spec, Enforced: enforced, Result: result}, told[i])
+				require.Equal(t, LabelCheck{Plugin: "named", Spec: spec, Enforced: enforced, Result: result}, checks[i])
 			}
 		}
 	}
@@ -214,9 +216,9 @@ func TestLabelsAreTold(t *testing.T) {
 // A label conflicts only with the label of another pod that uses the volume now.
 func TestLabelConflict(t *testing.T) {
 	for name, c := range map[string]struct {
-		user types.UID
-		had  bool // and has released it
-		want LabelResult
+		user     types.UID
+		released bool // and has released it
+		want     LabelResult
 	}{
 		"another pod":              {"b", false, LabelConflict},
 		"a pod that was released":  {"b", true, LabelFits},
@@ -224,7 +226,7 @@ func TestLabelConflict(t *testing.T) {
 	} {
 		rc := newReconciler(nil, time.Minute)
 		s := rc.sharedVolume(volume.ID{Plugin: "named", Volume: "h"}, named{})
-		s.users.add(&volumeState{pod: &podState{uid: c.user}, desiredVolume: desiredVolume{wanted: !c.had, needsLabel: "files:s1"}})
+		s.users.add(&volumeState{pod: &podState{uid: c.user}, desiredVolume: desiredVolume{wanted: !c.released, needsLabel: "files:s1"}})
 		r := &resolved{plugin: named{}, shared: "h", spec: &volume.Spec{Name: "v"}, needsLabel: "files:s0"}
 		pod := &v1.Pod{}
 		pod.UID = "a"

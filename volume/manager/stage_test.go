@@ -40,7 +40,7 @@ func (s withVolumes) Prepare(ctx context.Context, pod *v1.Pod) error {
 }
 
 // The manager passes the suite of stages, including kills of the agent.
-func TestIsAStage(t *testing.T) {
+func TestStageContract(t *testing.T) {
 	stagestest.Run(t, func(t testing.TB) stagestest.Harness {
 		var mu sync.Mutex
 		blocked := map[types.UID]chan struct{}{}
