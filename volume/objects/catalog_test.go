@@ -18,28 +18,28 @@ const (
 
 var webObject = volume.Object{Kind: KindConfigMap, Namespace: "ns", Name: "web"}
 
-// world passes snapshots to a catalog.
-type world struct {
-	t     *testing.T
-	c     *catalog
-	now   time.Time
-	files map[string]reading
-	hold  time.Duration
-	again time.Duration
+// catalogFixture passes snapshots to a catalog.
+type catalogFixture struct {
+	t       *testing.T
+	c       *catalog
+	now     time.Time
+	files   map[string]reading
+	busy    time.Duration
+	recheck time.Duration
 }
 
-func newWorld(t *testing.T) *world {
-	return &world{t: t, c: newCatalog(), now: time.Unix(1e9, 0), files: map[string]reading{}}
+func newCatalogFixture(t *testing.T) *catalogFixture {
+	return &catalogFixture{t: t, c: newCatalog(), now: time.Unix(1e9, 0), files: map[string]reading{}}
 }
 
-func (w *world) put(file, text string) { w.files[file] = reading{data: []byte(text)} }
+func (w *catalogFixture) put(file, text string) { w.files[file] = reading{data: []byte(text)} }
 
-func (w *world) apply(folders map[string]Problem) (changed []volume.Object) {
-	changed, w.again = w.c.apply(snapshot{w.files, folders}, func(string, time.Time) time.Duration { return w.hold }, w.now)
+func (w *catalogFixture) apply(folders map[string]Problem) (changed []volume.Object) {
+	changed, w.recheck = w.c.apply(snapshot{w.files, folders}, func(string, time.Time) time.Duration { return w.busy }, w.now)
 	return changed
 }
 
-func (w *world) colour() string {
+func (w *catalogFixture) colour() string {
 	value, err := w.c.find(webObject)
 	if err != nil {
 		return err.Error()
@@ -48,13 +48,13 @@ func (w *world) colour() string {
 }
 
 func TestLastGoodVersionStays(t *testing.T) {
-	w := newWorld(t)
+	w := newCatalogFixture(t)
 	require.Empty(t, w.apply(nil))
 	require.Equal(t, `configmap "ns/web" not found`, w.colour())
 
 	w.put(webFile, "kind: [")
 	require.Empty(t, w.apply(nil))
-	require.Contains(t, w.colour(), "ConfigMap ns/web: configmaps/ns/web.yaml: yaml:", "what is wrong is not missing")
+	require.Contains(t, w.colour(), "ConfigMap ns/web: configmaps/ns/web.yaml: yaml:", "an invalid file is not missing")
 	require.Equal(t, []volume.Object{webObject}, func() []volume.Object { w.put(webFile, web); return w.apply(nil) }())
 	require.Empty(t, w.apply(nil))
 	require.Equal(t, "blue", w.colour())
@@ -64,36 +64,36 @@ func TestLastGoodVersionStays(t *testing.T) {
 	require.Equal(t, "blue", w.colour())
 	problems := w.c.problems()
 	require.Len(t, problems, 1)
-	require.Zero(t, w.again, "waiting does not help it")
+	require.Zero(t, w.recheck, "no scan without a change")
 	require.Equal(t, Problem{Path: webFile, Message: `strict decoding error: unknown field "dat"`, KeptLastGood: true}, problems[0])
 
 	w.files[webFile] = reading{problem: "is odd"}
 	require.Empty(t, w.apply(nil))
 	require.Equal(t, "is odd", w.c.problems()[0].Message)
-	require.Zero(t, w.again, "waiting does not help it")
+	require.Zero(t, w.recheck, "no scan without a change")
 	w.files[webFile] = reading{silent: true}
 	require.Empty(t, w.apply(nil))
 	require.True(t, w.c.problems()[0].NoAnswer)
-	require.Equal(t, retry, w.again)
+	require.Equal(t, retry, w.recheck)
 	require.Equal(t, "blue", w.colour())
 
 	w.put(webFile, strings.Replace(web, "blue", "red", 1))
-	w.hold = time.Second
-	require.Empty(t, w.apply(nil), "it is being written")
-	require.Equal(t, time.Second, w.again)
+	w.busy = time.Second
+	require.Empty(t, w.apply(nil), "the file is being written")
+	require.Equal(t, time.Second, w.recheck)
 	require.Equal(t, "blue", w.colour())
-	w.hold = 1
-	require.Empty(t, w.apply(nil), "it is still being written")
-	require.Equal(t, time.Millisecond, w.again)
-	w.hold = 0
+	w.busy = 1
+	require.Empty(t, w.apply(nil), "the file is still being written")
+	require.Equal(t, time.Millisecond, w.recheck)
+	w.busy = 0
 	require.Len(t, w.apply(nil), 1)
 	require.Equal(t, "red", w.colour())
 	require.Empty(t, w.c.problems())
 }
 
 // A file is read again after a failed read, even if its content is as before.
-func TestGoodAgainAsItWas(t *testing.T) {
-	w := newWorld(t)
+func TestFileIsReadAgainAfterAFailure(t *testing.T) {
+	w := newCatalogFixture(t)
 	good := reading{data: []byte(web), stamp: stamp{Size: 7}}
 	w.files[webFile] = good
 	require.Len(t, w.apply(nil), 1)
@@ -104,27 +104,27 @@ func TestGoodAgainAsItWas(t *testing.T) {
 	known, _ = w.c.lastStamp(webFile)
 	require.Zero(t, known)
 	w.files[webFile] = good
-	require.Empty(t, w.apply(nil), "it is the same object")
-	require.Zero(t, w.again, "there is nothing to come back for")
+	require.Empty(t, w.apply(nil), "the object is unchanged")
+	require.Zero(t, w.recheck, "no further scan")
 	require.Empty(t, w.c.problems())
 }
 
 // A file with a new time but equal content is not delayed.
-func TestTouched(t *testing.T) {
-	w := newWorld(t)
+func TestNewTimeStampIsNoChange(t *testing.T) {
+	w := newCatalogFixture(t)
 	w.put(webFile, web)
 	require.Len(t, w.apply(nil), 1)
 	touched := reading{data: []byte(web), stamp: stamp{Size: 7}}
-	w.files[webFile], w.hold = touched, time.Second
+	w.files[webFile], w.busy = touched, time.Second
 	require.Empty(t, w.apply(nil))
-	require.Zero(t, w.again)
+	require.Zero(t, w.recheck)
 	known, _ := w.c.lastStamp(webFile)
 	require.Equal(t, touched.stamp, known)
 }
 
 // A file that becomes readable again without a change stays valid.
-func TestSilentForAWhile(t *testing.T) {
-	w := newWorld(t)
+func TestBlockedFileStaysValid(t *testing.T) {
+	w := newCatalogFixture(t)
 	w.put(webFile, web)
 	require.Len(t, w.apply(nil), 1)
 	w.files[webFile] = reading{silent: true}
@@ -132,27 +132,27 @@ func TestSilentForAWhile(t *testing.T) {
 	require.True(t, w.c.problems()[0].NoAnswer)
 	w.files[webFile] = reading{same: true}
 	require.Empty(t, w.apply(nil))
-	require.Zero(t, w.again)
+	require.Zero(t, w.recheck)
 	require.Empty(t, w.c.problems())
 	require.Equal(t, "blue", w.colour())
 }
 
-func TestGone(t *testing.T) {
-	w := newWorld(t)
+func TestRemovedFile(t *testing.T) {
+	w := newCatalogFixture(t)
 	w.put(webFile, web)
 	require.Len(t, w.apply(nil), 1)
 	delete(w.files, webFile)
 	require.Empty(t, w.apply(nil))
-	require.Equal(t, removalDelay, w.again)
+	require.Equal(t, removalDelay, w.recheck)
 	w.put(webFile, web)
 	w.now = w.now.Add(time.Hour)
-	require.Empty(t, w.apply(nil), "it was moved away and back")
+	require.Empty(t, w.apply(nil), "a file that was moved away and back")
 	delete(w.files, webFile)
 	for _, unknown := range []string{".", "configmaps", "configmaps/ns"} {
 		require.Empty(t, w.apply(map[string]Problem{unknown: {Path: unknown, Message: "cannot be read", NoAnswer: true}}))
 		w.now = w.now.Add(time.Hour)
-		require.Equal(t, "blue", w.colour(), "what cannot be listed is not gone")
-		require.Equal(t, retry, w.again)
+		require.Equal(t, "blue", w.colour(), "an unlistable folder keeps its objects")
+		require.Equal(t, retry, w.recheck)
 		_, err := w.c.find(volume.Object{Kind: KindConfigMap, Namespace: "ns", Name: "other"})
 		require.ErrorContains(t, err, "configmaps/ns/other.yaml: its folder cannot be listed")
 		require.False(t, IsNotFound(err))
@@ -167,14 +167,14 @@ func TestGone(t *testing.T) {
 	require.Empty(t, w.c.files)
 
 	w.put(webFile, web)
-	w.hold = time.Second
+	w.busy = time.Second
 	require.Empty(t, w.apply(nil))
-	require.Equal(t, w.hold, w.again)
+	require.Equal(t, w.busy, w.recheck)
 	require.Equal(t, "ConfigMap ns/web: configmaps/ns/web.yaml: is still being written", w.colour())
 }
 
-func TestImmutableIsKnown(t *testing.T) {
-	w := newWorld(t)
+func TestImmutableFile(t *testing.T) {
+	w := newCatalogFixture(t)
 	w.put(webFile, web+"immutable: true\n")
 	require.Len(t, w.apply(nil), 1)
 	_, immutable := w.c.lastStamp(webFile)
@@ -190,8 +190,8 @@ func TestImmutableIsKnown(t *testing.T) {
 	require.False(t, immutable)
 }
 
-func TestStrays(t *testing.T) {
-	w := newWorld(t)
+func TestMisplacedFiles(t *testing.T) {
+	w := newCatalogFixture(t)
 	for _, file := range []string{"README", "config/ns/a.yaml", "configmaps/a.yaml", "configmaps/ns/a.yml", "configmaps/NS/a.yaml", "configmaps/ns/A.yaml", "trustbundles/ns/a.yaml", "secrets/ns/a:b.yaml"} {
 		w.put(file, "")
 	}

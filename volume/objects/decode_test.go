@@ -46,7 +46,7 @@ func TestDecode(t *testing.T) {
 	require.Equal(t, v1.SecretTypeTLS, good("secrets/ns/s.yaml", "type: kubernetes.io/tls\n").(*v1.Secret).Type)
 	good("configmaps/ns/web.yaml", "data: {a: "+strings.Repeat("x", 1<<20)+"}\n") // the largest permitted size
 	m := good("configmaps/ns/web.yaml", "metadata: {name: web, namespace: ns}\n").(*v1.ConfigMap)
-	require.Equal(t, metav1.ObjectMeta{Namespace: "ns", Name: "web"}, m.ObjectMeta, "a manifest may say its place itself")
+	require.Equal(t, metav1.ObjectMeta{Namespace: "ns", Name: "web"}, m.ObjectMeta, "metadata may repeat the path")
 	b := good("trustbundles/example.com:signer:a.yaml", "metadata: {labels: {a: b}}\nspec:\n  signerName: example.com/signer\n  trustBundle: "+`"`+strings.ReplaceAll(pemText, "\n", `\n`)+`"`).(namedBundle)
 	require.Equal(t, bundle{"example.com/signer", map[string]string{"a": "b"}, pemText}, b.bundle)
 	token := good("tokens/ns/sa.yaml", "spec: {audiences: [a]}\nstatus: {token: "+jwt(`{"iat":100,"exp":200}`)+"}").(tokenFile)
@@ -61,7 +61,7 @@ func TestDecode(t *testing.T) {
 }
 
 // The error for an invalid manifest has one line and a bounded length.
-func TestDecodeRefuses(t *testing.T) {
+func TestDecodeRejects(t *testing.T) {
 	mib := strings.Repeat("x", 1<<20)
 	refuse := func(kind, text, want string) {
 		t.Helper()

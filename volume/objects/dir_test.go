@@ -21,7 +21,7 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-type desk struct {
+type dirFixture struct {
 	t       testing.TB
 	path    string
 	dir     *Dir
@@ -31,8 +31,8 @@ type desk struct {
 	reads map[string]int
 }
 
-func newDesk(t testing.TB, cfg DirConfig) *desk {
-	d := &desk{t: t, path: filepath.Join(t.TempDir(), "objects"), changes: make(chan []volume.Object, 100), reads: map[string]int{}}
+func newDirFixture(t testing.TB, cfg DirConfig) *dirFixture {
+	d := &dirFixture{t: t, path: filepath.Join(t.TempDir(), "objects"), changes: make(chan []volume.Object, 100), reads: map[string]int{}}
 	cfg.Path, cfg.OnChange = d.path, func(o []volume.Object) { d.changes <- o }
 	var err error
 	d.dir, err = NewDir(cfg)
@@ -49,7 +49,7 @@ func newDesk(t testing.TB, cfg DirConfig) *desk {
 	return d
 }
 
-func (d *desk) run() {
+func (d *dirFixture) run() {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- d.dir.Run(ctx) }()
@@ -61,14 +61,14 @@ func (d *desk) run() {
 }
 
 // put replaces a file atomically.
-func (d *desk) put(file, text string) {
+func (d *dirFixture) put(file, text string) {
 	full := filepath.Join(d.path, file)
 	require.NoError(d.t, os.MkdirAll(filepath.Dir(full), 0o755))
 	require.NoError(d.t, os.WriteFile(full+"~", []byte(text), 0o600))
 	require.NoError(d.t, os.Rename(full+"~", full))
 }
 
-func (d *desk) changed(want ...string) {
+func (d *dirFixture) changed(want ...string) {
 	d.t.Helper()
 	var got []string
 	for len(got) < len(want) {
@@ -78,13 +78,13 @@ func (d *desk) changed(want ...string) {
 				got = append(got, o.String())
 			}
 		case <-time.After(time.Minute):
-			require.Equal(d.t, want, got, "nothing more came")
+			require.Equal(d.t, want, got, "no further change")
 		}
 	}
 	require.ElementsMatch(d.t, want, got)
 }
 
-func (d *desk) colour() string {
+func (d *dirFixture) colour() string {
 	c, err := d.dir.ConfigMap(d.t.Context(), "ns", "web")
 	if err != nil {
 		return err.Error()
@@ -92,7 +92,7 @@ func (d *desk) colour() string {
 	return c.Data["colour"]
 }
 
-func (d *desk) readsOf(name string) int {
+func (d *dirFixture) readsOf(name string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.reads[name]
@@ -129,9 +129,9 @@ func ExampleDir() {
 }
 
 func TestDirFollows(t *testing.T) {
-	d := newDesk(t, DirConfig{Period: time.Hour})
+	d := newDirFixture(t, DirConfig{Period: time.Hour})
 	d.run()
-	require.Equal(t, `configmap "ns/web" not found`, d.colour(), "the folder need not be there")
+	require.Equal(t, `configmap "ns/web" not found`, d.colour(), "a missing folder is valid")
 	d.put(webFile, web)
 	d.changed("ConfigMap ns/web")
 	require.Equal(t, "blue", d.colour())
@@ -187,7 +187,7 @@ func TestDirFollows(t *testing.T) {
 	_, err = d.dir.TrustBundle(t.Context(), "b")
 	require.NoError(t, err, "the last good version")
 	_, err = d.dir.TrustBundlesOf(t.Context(), "s/s", &metav1.LabelSelector{})
-	require.ErrorContains(t, err, "trustbundles/c.yaml: is not an object", "who knows what it would trust")
+	require.ErrorContains(t, err, "trustbundles/c.yaml: is not an object", "an incomplete result would remove trust")
 	require.NoError(t, d.dir.CheckHealth())
 
 	require.NoError(t, os.RemoveAll(filepath.Join(d.path, "configmaps")))
@@ -209,7 +209,7 @@ func TestDirFollows(t *testing.T) {
 
 // If the parent of the folder is missing, the watch begins when it exists.
 func TestDirWithoutParent(t *testing.T) {
-	d := newDesk(t, DirConfig{Period: time.Hour})
+	d := newDirFixture(t, DirConfig{Period: time.Hour})
 	away := filepath.Dir(d.path) + ".away"
 	require.NoError(t, os.Rename(filepath.Dir(d.path), away))
 	d.run()
@@ -221,9 +221,9 @@ func TestDirWithoutParent(t *testing.T) {
 }
 
 // A file that blocks its readers does not delay other files. It is served when a read succeeds.
-func TestDirWithSilence(t *testing.T) {
+func TestDirWithBlockedFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, DirConfig{NoWatch: true})
+		d := newDirFixture(t, DirConfig{NoWatch: true})
 		for i := range 100 {
 			d.put(fmt.Sprintf("configmaps/ns/n%d.yaml", i), web)
 		}
@@ -253,7 +253,7 @@ func TestDirWithSilence(t *testing.T) {
 
 func TestDirFolderThatBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, DirConfig{NoWatch: true})
+		d := newDirFixture(t, DirConfig{NoWatch: true})
 		d.put(webFile, web)
 		answer, list := make(chan struct{}), d.dir.list
 		var blocks atomic.Bool
@@ -280,7 +280,7 @@ func TestDirFolderThatBlocks(t *testing.T) {
 func TestDirReadsOnce(t *testing.T) {
 	for _, young := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) { // the clock of a bubble is behind that of the file system
-			d := newDesk(t, DirConfig{Period: time.Second, NoWatch: true})
+			d := newDirFixture(t, DirConfig{Period: time.Second, NoWatch: true})
 			d.put(webFile, web)
 			d.put("configmaps/ns/fixed.yaml", web+"immutable: true\n")
 			if !young {
@@ -301,7 +301,7 @@ func TestDirReadsOnce(t *testing.T) {
 }
 
 func TestDirBeforeRun(t *testing.T) {
-	d := newDesk(t, DirConfig{NoWatch: true})
+	d := newDirFixture(t, DirConfig{NoWatch: true})
 	ctx, stop := context.WithCancelCause(t.Context())
 	stop(errors.New("enough"))
 	_, err := d.dir.Secret(ctx, "ns", "s")

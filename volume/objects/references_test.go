@@ -79,7 +79,7 @@ func names(found []volume.Object) (out []string) {
 }
 
 // The error for a missing object is recognized by IsNotFound, so that optional references work.
-func TestNotFoundIsUnderstood(t *testing.T) {
+func TestIsNotFound(t *testing.T) {
 	_, err := (&objects.Memory{}).ConfigMap(t.Context(), "ns", "name")
 	require.EqualError(t, err, `configmap "ns/name" not found`)
 	require.ErrorIs(t, err, volume.ErrNotFound)

@@ -52,12 +52,12 @@ func TestTokenIsReplaced(t *testing.T) {
 		at(0, "t1")
 		at(2869, "t1")
 		at(2881, "t2")
-		m.Fail = func(volume.Object) error { return errors.New("the server is gone") }
+		m.Fail = func(volume.Object) error { return errors.New("the server is unreachable") }
 		at(2881+2881, "t2")
 		at(2881+3599, "t2")
 		time.Sleep(2 * time.Second)
 		_, err := c.Token(t.Context(), hour)
-		require.EqualError(t, err, "token of service account ns/sa: the server is gone")
+		require.EqualError(t, err, "token of service account ns/sa: the server is unreachable")
 		m.Fail = nil
 		at(2881+3602, "t3")
 	})
@@ -114,7 +114,7 @@ func TestRefreshAt(t *testing.T) {
 	})
 }
 
-func TestTokensAreToldApart(t *testing.T) {
+func TestTokensAreCachedPerRequest(t *testing.T) {
 	m, calls := &Memory{}, 0
 	issuer(m, &calls)
 	c := newCache(t, m)
@@ -139,7 +139,7 @@ func TestTokensAreToldApart(t *testing.T) {
 	require.Len(t, c.slots, 2)
 }
 
-func TestOneAsks(t *testing.T) {
+func TestConcurrentCallsShareARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, calls := &Memory{}, 0
 		m.IssueToken = func(r TokenRequest) (Token, error) {
@@ -159,7 +159,7 @@ func TestOneAsks(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
 		_, err := c.Token(ctx, hour)
-		require.ErrorIs(t, err, context.Canceled, "who does not want to wait does not")
+		require.ErrorIs(t, err, context.Canceled, "a cancelled call returns")
 		wg.Wait()
 		require.Equal(t, 1, calls)
 		require.Len(t, c.slots, 1)
@@ -169,7 +169,7 @@ func TestOneAsks(t *testing.T) {
 		m.Fail = func(volume.Object) error { return errors.New("odd") }
 		_, err = c.Token(t.Context(), other)
 		require.Error(t, err)
-		require.Empty(t, c.slots, "what has expired is dropped, and nothing kept of what there never was")
+		require.Empty(t, c.slots, "expired tokens and failed requests leave no slots")
 	})
 }
 
