@@ -17,7 +17,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // FormatAndMount does not write to a device whose content it cannot determine.
-func TestFormatFailsWithoutKnowledge(t *testing.T) {
+func TestFormatFailsIfContentIsUnknown(t *testing.T) {
 	bin := t.TempDir()
 	t.Setenv("PATH", bin)
 	write := func(name, text string) {
@@ -32,10 +32,10 @@ func TestFormatFailsWithoutKnowledge(t *testing.T) {
 	require.NoFileExists(t, formatted)
 	write("blkid", "echo TYPE=xfs")
 	write("fsck", "exit 4")
-	require.Error(t, blockdev.FormatAndMount(t.Context(), m, "/dev/x", dir, "ext4", nil), "fsck has found what it cannot repair")
+	require.Error(t, blockdev.FormatAndMount(t.Context(), m, "/dev/x", dir, "ext4", nil), "fsck reported errors that it did not repair")
 	require.NoFileExists(t, formatted)
 	write("blkid", "exit 2")
-	require.Error(t, blockdev.FormatAndMount(t.Context(), m, "/dev/x", dir, "ext4", []string{"ro"}), "none that is only read")
+	require.Error(t, blockdev.FormatAndMount(t.Context(), m, "/dev/x", dir, "ext4", []string{"ro"}), "a read-only device is not formatted")
 	require.NoFileExists(t, formatted)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -47,7 +47,7 @@ func TestFormatFailsWithoutKnowledge(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []mounts.Point{{Path: dir, Source: "/dev/x", FSType: "ext4", Options: "noatime,defaults"}}, points)
 	require.NoError(t, os.Remove(formatted))
-	require.NoError(t, blockdev.FormatAndMount(t.Context(), m, "/dev/x", dir, "", nil), "it is mounted")
+	require.NoError(t, blockdev.FormatAndMount(t.Context(), m, "/dev/x", dir, "", nil), "a repeated mount succeeds")
 	require.NoFileExists(t, formatted)
 
 	require.NoError(t, blockdev.Unmount(t.Context(), m, dir))

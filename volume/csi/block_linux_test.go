@@ -26,7 +26,7 @@ type disks struct {
 func (d *disks) Driver(string) csi.Driver { return d }
 
 func (d *disks) Publish(_ context.Context, r csi.PublishRequest) error {
-	if err := make1(r.TargetPath, false); err != nil {
+	if err := createPath(r.TargetPath, false); err != nil {
 		return err
 	}
 	return unix.Mount(d.device, r.TargetPath, "", unix.MS_BIND, "")
@@ -57,8 +57,8 @@ func loopDevice(t *testing.T) string {
 	return device
 }
 
-// letGo removes a device's loop device and mount at the end of the test.
-func letGo(t *testing.T, target string) {
+// unmountAtEnd removes a device's loop device and mount at the end of the test.
+func unmountAtEnd(t *testing.T, target string) {
 	t.Cleanup(func() {
 		_ = blockdev.Release(target)
 		_ = unix.Unmount(target, unix.MNT_DETACH)
@@ -79,7 +79,7 @@ func TestDeviceOfTwoPods(t *testing.T) {
 		var targets []string
 		for _, uid := range []types.UID{"1", "2"} {
 			target := a.layout.Plugin(csi.Name) + "/volumeDevices/publish/device/" + string(uid)
-			letGo(t, target)
+			unmountAtEnd(t, target)
 			targets = append(targets, target)
 			require.NoError(t, a.prepare(uses(uid, "device")))
 			at, err := a.Volume(t.Context(), uses(uid, "device"), "v")
@@ -87,7 +87,7 @@ func TestDeviceOfTwoPods(t *testing.T) {
 			require.Empty(t, at.Path)
 			info, err := os.Stat(at.Device)
 			require.NoError(t, err)
-			require.Equal(t, os.ModeDevice, info.Mode().Type(), "what a container gets is the device")
+			require.Equal(t, os.ModeDevice, info.Mode().Type(), "the container receives a device")
 			require.NotEmpty(t, holder(t, target))
 		}
 		require.Equal(t, 1, d.count("Stage"))
@@ -105,6 +105,6 @@ func TestDeviceOfTwoPods(t *testing.T) {
 		require.Empty(t, tree(t, a.layout.Root))
 	}, withSecrets, func(a *agent) {
 		d.can = csi.Capabilities{Stage: true}
-		a.world.cfg.Drivers = d
+		a.fixture.cfg.Drivers = d
 	})
 }

@@ -24,7 +24,7 @@ import (
 
 var files = v1.PersistentVolumeFilesystem
 
-func (w *world) fail(method string, err error) {
+func (w *fixture) fail(method string, err error) {
 	w.fake.fault = func(_ context.Context, m string) error {
 		if m == method {
 			return err
@@ -43,26 +43,26 @@ func read(t testing.TB, path string) map[string]any {
 
 // TestLayout checks the paths that upstream kubelets share.
 func TestLayout(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	m := w.args(persistent(files), "1")
 	got := w.mounted(m)
 	require.Equal(t, volume.Mounted{Path: m.Dir + "/mount"}, got)
 	stage := w.layout.Root + fmt.Sprintf("/plugins/kubernetes.io/csi/example.com/%x", sha256.Sum256([]byte("h/1")))
 	for _, file := range []string{m.Dir + "/vol_data.json", stage + "/vol_data.json"} {
-		said := read(t, file)
-		require.Len(t, said["attachmentID"], 4+64)
-		delete(said, "attachmentID")
+		written := read(t, file)
+		require.Len(t, written["attachmentID"], 4+64)
+		delete(written, "attachmentID")
 		require.Equal(t, map[string]any{
 			"specVolID": "pv", "volumeHandle": "h/1", "driverName": driver, "nodeName": "node",
 			"volumeLifecycleMode": "Persistent", "seLinuxMountContext": "",
-		}, said)
+		}, written)
 	}
 	require.Equal(t, stage+"/globalmount", w.fake.publish.StagingPath)
 	require.Equal(t, "example.com^h/1", w.VolumeID(m.Spec))
 }
 
 func TestDevice(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	m := w.args(persistent(v1.PersistentVolumeBlock), "1")
 	got := w.mounted(m)
 	require.Equal(t, volume.Mounted{Device: m.Dir}, got)
@@ -82,7 +82,7 @@ func TestDevice(t *testing.T) {
 // An upstream kubelet that is killed during an unmount of a device has removed the pod's link
 // first. Unstage unpublishes the device before it unstages it.
 func TestDeviceWithoutLink(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	m := w.args(persistent(v1.PersistentVolumeBlock), "1")
 	w.mounted(m)
 	require.NoError(t, os.Remove(m.Dir))
@@ -95,7 +95,7 @@ func TestDeviceWithoutLink(t *testing.T) {
 // V20: after a call that may have taken effect, vol_data.json stays for Unmount, also for that
 // of the next agent.
 func TestV20Uncertain(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.fail("Publish", context.DeadlineExceeded)
 	m := w.args(persistent(files), "1")
 	_, err := w.mount(m)
@@ -108,7 +108,7 @@ func TestV20Uncertain(t *testing.T) {
 
 // V21: a call without effect leaves no files, unless the volume existed before.
 func TestV21Final(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.fail("Publish", csi.Final(errors.New("bad")))
 	m := w.args(persistent(files), "1")
 	_, err := w.mount(m)
@@ -117,9 +117,9 @@ func TestV21Final(t *testing.T) {
 	require.NotErrorIs(t, err, volume.ErrTransient)
 	require.NoDirExists(t, m.Dir)
 
-	yes, ask := true, both
-	ask.RequiresRepublish = &yes
-	w.cfg.CSIDrivers, w.fake.fault = ask, nil
+	yes, republish := true, both
+	republish.RequiresRepublish = &yes
+	w.cfg.CSIDrivers, w.fake.fault = republish, nil
 	w.restart()
 	w.mounted(m)
 	w.fail("Publish", csi.Final(errors.New("bad")))
@@ -137,7 +137,7 @@ func TestV21Final(t *testing.T) {
 
 // V22: a driver without the stage capability is not called to stage or unstage.
 func TestV22NoStage(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.fake.can = csi.Capabilities{}
 	m := w.args(persistent(files), "1")
 	w.mounted(m)
@@ -150,16 +150,16 @@ func TestV22NoStage(t *testing.T) {
 
 // V24: only drivers with podInfoOnMount receive the pod's name and UID.
 func TestV24PodInfo(t *testing.T) {
-	yes, ask := true, both
-	ask.PodInfoOnMount = &yes
+	yes, podInfo := true, both
+	podInfo.PodInfoOnMount = &yes
 	for _, c := range []struct {
 		spec *volume.Spec
 		eph  string
 	}{{persistent(files), "false"}, {inline(), "true"}} {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.mounted(w.args(c.spec, "1"))
 		require.Equal(t, map[string]string{"a": "b"}, w.fake.publish.Attrs)
-		w = newWorld(t, func(cfg *csi.Config) { cfg.CSIDrivers = ask })
+		w = newFixture(t, func(cfg *csi.Config) { cfg.CSIDrivers = podInfo })
 		w.mounted(w.args(c.spec, "1"))
 		require.Equal(t, map[string]string{
 			"a": "b", "csi.storage.k8s.io/pod.name": "p", "csi.storage.k8s.io/pod.namespace": "ns",
@@ -180,21 +180,21 @@ func TestTokens(t *testing.T) {
 	ask.TokenRequests = []storagev1.TokenRequest{{Audience: "vault"}}
 	const want = `{"vault":{"token":"robot@vault","expirationTimestamp":"2030-01-01T00:00:00Z"}}`
 	const key = "csi.storage.k8s.io/serviceAccount.tokens"
-	w := newWorld(t, func(cfg *csi.Config) { cfg.CSIDrivers, cfg.Tokens = ask, tokens{at} })
+	w := newFixture(t, func(cfg *csi.Config) { cfg.CSIDrivers, cfg.Tokens = ask, tokens{at} })
 	got := w.mounted(w.args(inline(), "1"))
 	require.Zero(t, got.RefreshAt)
 	require.False(t, w.Remounts(inline()))
 	require.JSONEq(t, want, w.fake.publish.Attrs[key])
 
 	ask.ServiceAccountTokenInSecrets, ask.RequiresRepublish = &yes, &yes
-	w = newWorld(t, func(cfg *csi.Config) { cfg.CSIDrivers, cfg.Tokens = ask, tokens{at} })
+	w = newFixture(t, func(cfg *csi.Config) { cfg.CSIDrivers, cfg.Tokens = ask, tokens{at} })
 	got = w.mounted(w.args(inline(), "1"))
 	require.Equal(t, at, got.RefreshAt)
 	require.True(t, w.Remounts(inline()))
 	require.JSONEq(t, want, w.fake.publish.Secrets[key])
 	require.NotContains(t, w.fake.publish.Attrs, key)
 
-	w = newWorld(t, func(cfg *csi.Config) { cfg.CSIDrivers = ask })
+	w = newFixture(t, func(cfg *csi.Config) { cfg.CSIDrivers = ask })
 	_, err := w.mount(w.args(inline(), "1"))
 	require.ErrorIs(t, err, volume.ErrTransient)
 }
@@ -211,7 +211,7 @@ func TestTransient(t *testing.T) {
 		"does not list the mode Ephemeral":       {inline(), func(c *csi.Config) { c.CSIDrivers = nil }},
 		"secret ns/key":                          {ref, func(*csi.Config) {}},
 	} {
-		w := newWorld(t, c.change)
+		w := newFixture(t, c.change)
 		m := w.args(c.spec, "1")
 		_, err := w.mount(m)
 		require.ErrorContains(t, err, want)
@@ -233,7 +233,7 @@ func TestAccessModes(t *testing.T) {
 		{v1.ReadOnlyMany, true, "MULTI_NODE_READER_ONLY"},
 		{v1.ReadWriteMany, true, "MULTI_NODE_MULTI_WRITER"},
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.fake.can.MultiWriter = c.many
 		spec := persistent(files)
 		spec.Persistent.Spec.AccessModes = []v1.PersistentVolumeAccessMode{c.mode}
@@ -253,16 +253,16 @@ func TestFSGroup(t *testing.T) {
 		fsType string
 		want   bool
 	}{
-		"by the driver":   {driver: true, policy: &file},
-		"no type":         {},
-		"a type":          {fsType: "ext4", want: true},
-		"never":           {fsType: "ext4", policy: &none},
-		"whatever it is ": {policy: &file, want: true},
+		"set by the driver":          {driver: true, policy: &file},
+		"no file system type":        {},
+		"a file system type":         {fsType: "ext4", want: true},
+		"policy None":                {fsType: "ext4", policy: &none},
+		"policy File without a type": {policy: &file, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			group, said := int64(os.Getgid()), both
 			said.FSGroupPolicy = c.policy
-			w := newWorld(t, func(cfg *csi.Config) { cfg.CSIDrivers = said })
+			w := newFixture(t, func(cfg *csi.Config) { cfg.CSIDrivers = said })
 			w.fake.can.MountGroup = c.driver
 			m := w.args(persistent(files), "1")
 			m.Spec.Persistent.Spec.CSI.FSType = c.fsType
@@ -281,7 +281,7 @@ func TestFSGroup(t *testing.T) {
 // PersistentVolume. Unmount unmounts the path once, without the driver.
 func TestV19Unreadable(t *testing.T) {
 	memory := &mounts.Memory{}
-	w := newWorld(t, func(cfg *csi.Config) { cfg.Mounts = memory })
+	w := newFixture(t, func(cfg *csi.Config) { cfg.Mounts = memory })
 	m := w.args(persistent(files), "1")
 	w.mounted(m)
 	require.NoError(t, memory.Mount(t.Context(), mounts.Mount{Source: "tmpfs", FSType: "tmpfs", Target: m.Dir + "/mount"}))
@@ -304,7 +304,7 @@ func TestV19Unreadable(t *testing.T) {
 // The vol_data.json of volumes that other kubelets staged does not contain the
 // PersistentVolume.
 func TestV19StagedByOthers(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	m := w.args(persistent(files), "1")
 	w.mounted(m)
 	staged := parent(w.fake.stage.StagingPath) + "/vol_data.json"
@@ -318,8 +318,8 @@ func TestV19StagedByOthers(t *testing.T) {
 }
 
 // Staged returns an error for a folder that cannot be listed, beside the ids that it can read.
-func TestStagedInPart(t *testing.T) {
-	w := newWorld(t)
+func TestStagedReturnsPartialResult(t *testing.T) {
+	w := newFixture(t)
 	w.mounted(w.args(persistent(files), "1"))
 	require.NoError(t, os.WriteFile(w.layout.Plugin(csi.Name)+"/a.file", nil, 0o600))
 	ids, err := w.Staged(t.Context())
@@ -331,7 +331,7 @@ func TestStagedInPart(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	var mu sync.Mutex
 	var calls []csi.Call
-	w := newWorld(t, func(cfg *csi.Config) {
+	w := newFixture(t, func(cfg *csi.Config) {
 		cfg.Metrics.OnCall = func(c csi.Call) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -352,8 +352,8 @@ func TestMetrics(t *testing.T) {
 
 // A driver's success is checked: missing results are errors, and content of the driver's folder
 // is never deleted.
-func TestLies(t *testing.T) {
-	w := newWorld(t, func(cfg *csi.Config) { cfg.Drivers = liars{} })
+func TestResultsOfDriverAreChecked(t *testing.T) {
+	w := newFixture(t, func(cfg *csi.Config) { cfg.Drivers = noEffectDrivers{} })
 	m := w.args(inline(), "1")
 	_, err := w.mount(m)
 	require.ErrorIs(t, err, volume.ErrUncertain)
@@ -364,17 +364,17 @@ func TestLies(t *testing.T) {
 	require.FileExists(t, m.Dir+"/vol_data.json")
 }
 
-type liars struct{}
+type noEffectDrivers struct{}
 
-func (liars) Driver(string) csi.Driver { return &liar{} }
+func (noEffectDrivers) Driver(string) csi.Driver { return &noEffectDriver{} }
 
-type liar struct{ fake }
+type noEffectDriver struct{ fake }
 
-func (*liar) Publish(context.Context, csi.PublishRequest) error { return nil }
-func (*liar) Unpublish(context.Context, string, string) error   { return nil }
+func (*noEffectDriver) Publish(context.Context, csi.PublishRequest) error { return nil }
+func (*noEffectDriver) Unpublish(context.Context, string, string) error   { return nil }
 
 func TestExpand(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.fake.can.Expand = true
 	m := w.args(persistent(files), "1")
 	m.Spec.Persistent.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
@@ -388,7 +388,7 @@ func TestExpand(t *testing.T) {
 
 // A driver's name cannot lead out of the agent's folder.
 func TestBadNames(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, name := range []string{"", "..", "../..", "a/b", "volumeDevices", "a^b"} {
 		spec := inline()
 		spec.Inline.CSI.Driver = name

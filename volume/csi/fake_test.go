@@ -77,7 +77,7 @@ func (f *fake) Capabilities(ctx context.Context) (csi.Capabilities, error) {
 }
 
 func (f *fake) Stage(ctx context.Context, r csi.StageRequest) error {
-	return f.call(ctx, "Stage", func() { f.stage = r }, func() error { return make1(r.StagingPath+"/staged", false) })
+	return f.call(ctx, "Stage", func() { f.stage = r }, func() error { return createPath(r.StagingPath+"/staged", false) })
 }
 
 func (f *fake) Unstage(ctx context.Context, _, path string) error {
@@ -85,7 +85,7 @@ func (f *fake) Unstage(ctx context.Context, _, path string) error {
 }
 
 func (f *fake) Publish(ctx context.Context, r csi.PublishRequest) error {
-	return f.call(ctx, "Publish", func() { f.publish = r }, func() error { return make1(r.TargetPath, !r.Capability.Block) })
+	return f.call(ctx, "Publish", func() { f.publish = r }, func() error { return createPath(r.TargetPath, !r.Capability.Block) })
 }
 
 func (f *fake) Unpublish(ctx context.Context, _, path string) error {
@@ -100,7 +100,7 @@ func (f *fake) Stats(ctx context.Context, _ csi.StatsRequest) (usage.Usage, erro
 	return usage.Usage{Capacity: 100, Bytes: 1}, f.call(ctx, "Stats", nil, nil)
 }
 
-func make1(path string, folder bool) error {
+func createPath(path string, folder bool) error {
 	if folder {
 		if err := os.Mkdir(path, 0o750); !errors.Is(err, os.ErrExist) {
 			return err
@@ -137,7 +137,7 @@ func (o object) CSIDriver(name string) (*storagev1.CSIDriver, error) {
 
 var both = object{VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{"Persistent", "Ephemeral"}}
 
-type world struct {
+type fixture struct {
 	*testing.T
 	*csi.Plugin
 	fake   *fake
@@ -145,8 +145,8 @@ type world struct {
 	layout volume.Layout
 }
 
-func newWorld(t *testing.T, change ...func(*csi.Config)) *world {
-	w := &world{T: t, fake: &fake{can: csi.Capabilities{Stage: true}}, layout: volume.Layout{Root: t.TempDir()}}
+func newFixture(t *testing.T, change ...func(*csi.Config)) *fixture {
+	w := &fixture{T: t, fake: &fake{can: csi.Capabilities{Stage: true}}, layout: volume.Layout{Root: t.TempDir()}}
 	w.cfg = csi.Config{Layout: w.layout, NodeName: "node", Drivers: drivers{w.fake}, CSIDrivers: both, Mounts: &mounts.Memory{}}
 	for _, c := range change {
 		c(&w.cfg)
@@ -155,7 +155,7 @@ func newWorld(t *testing.T, change ...func(*csi.Config)) *world {
 	return w
 }
 
-func (w *world) restart() {
+func (w *fixture) restart() {
 	p, err := csi.New(w.cfg)
 	require.NoError(w, err)
 	w.Plugin = p
@@ -183,7 +183,7 @@ func inline() *volume.Spec {
 	}}}
 }
 
-func (w *world) args(spec *volume.Spec, uid types.UID) volume.Mount {
+func (w *fixture) args(spec *volume.Spec, uid types.UID) volume.Mount {
 	m := volume.Mount{Pod: pod(uid), Spec: spec, Dir: w.layout.Volume(uid, csi.Name, spec.Name)}
 	if spec.Block() {
 		m.Dir = w.layout.Device(uid, csi.Name, spec.Name)
@@ -191,7 +191,7 @@ func (w *world) args(spec *volume.Spec, uid types.UID) volume.Mount {
 	return m
 }
 
-func (w *world) mount(m volume.Mount) (out volume.Mounted, err error) {
+func (w *fixture) mount(m volume.Mount) (out volume.Mounted, err error) {
 	if id := w.VolumeID(m.Spec); id != "" {
 		if m.Staged, err = w.Stage(w.Context(), volume.Stage{ID: id, Spec: m.Spec, FSGroup: m.FSGroup}); err != nil {
 			return out, err
@@ -201,13 +201,13 @@ func (w *world) mount(m volume.Mount) (out volume.Mounted, err error) {
 	return w.Mount(w.Context(), m)
 }
 
-func (w *world) mounted(m volume.Mount) volume.Mounted {
+func (w *fixture) mounted(m volume.Mount) volume.Mounted {
 	w.Helper()
 	out, err := w.mount(m)
 	require.NoError(w, err)
 	return out
 }
 
-func (w *world) unmount(m volume.Mount) error {
+func (w *fixture) unmount(m volume.Mount) error {
 	return w.Unmount(w.Context(), volume.Unmount{Pod: m.Pod.UID, Name: m.Spec.Name, Dir: m.Dir, Block: m.Spec.Block()})
 }

@@ -23,7 +23,7 @@ import (
 
 // agent is a manager.Manager with the plugin, on a disk that survives restarts of the agent.
 type agent struct {
-	*world
+	*fixture
 	*manager.Manager
 	cfg  manager.Config
 	log  *record
@@ -53,7 +53,7 @@ func inAgent(t *testing.T, test func(*agent), change ...func(*agent)) {
 	root := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		a := &agent{log: &record{}}
-		a.world = newWorld(t, func(cfg *csi.Config) {
+		a.fixture = newFixture(t, func(cfg *csi.Config) {
 			cfg.Layout = volume.Layout{Root: root}
 			cfg.Metrics.OnCall = func(c csi.Call) {
 				if c.Method != "NodeGetCapabilities" {
@@ -61,7 +61,7 @@ func inAgent(t *testing.T, test func(*agent), change ...func(*agent)) {
 				}
 			}
 		})
-		a.layout = a.world.cfg.Layout
+		a.layout = a.fixture.cfg.Layout
 		a.cfg = manager.Config{
 			Layout: a.layout, Claims: claims{}, SubPaths: a.log, Complete: func() bool { return true },
 			OnReady: func(uid types.UID) { a.log.add("ready %s", uid) },
@@ -82,7 +82,7 @@ func (r *record) ReleasePod(_ context.Context, uid types.UID) error {
 }
 
 func (a *agent) start() {
-	a.world.restart()
+	a.fixture.restart()
 	a.cfg.Plugins = []volume.Plugin{a.Plugin}
 	m, err := manager.New(a.cfg)
 	require.NoError(a, err)
@@ -172,7 +172,7 @@ func withSecrets(a *agent) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "storage", Name: name}, Data: map[string][]byte{"key": []byte(name)},
 		})
 	}
-	a.world.cfg.Secrets = secrets
+	a.fixture.cfg.Secrets = secrets
 }
 
 // controller reports each volume as attached.
@@ -189,7 +189,7 @@ func (c *controller) PublishContext(context.Context, string) (map[string]string,
 
 func attached(a *agent) {
 	c := &controller{a.log}
-	a.cfg.Attachments, a.world.cfg.Attachments = c, c
+	a.cfg.Attachments, a.fixture.cfg.Attachments = c, c
 }
 
 // A claimed volume is attached, staged once for two pods and published for each. It is removed
@@ -205,7 +205,7 @@ func TestLifeOfAClaim(t *testing.T) {
 		require.Equal(t, map[string]string{"key": "publish"}, a.fake.publish.Secrets)
 		require.Equal(t, a.fake.stage.StagingPath, a.fake.publish.StagingPath)
 		require.NoError(t, a.prepare(uses("2", "pv")))
-		require.NoError(t, a.prepare(uses("2", "pv")), "and again, as at each sync")
+		require.NoError(t, a.prepare(uses("2", "pv")), "Prepare can be repeated")
 		require.Equal(t, []string{"NodePublishVolume"}, a.log.take())
 		names, _ := a.InUse()
 		require.Equal(t, []string{"kubernetes.io/csi/example.com^h/pv"}, names)
@@ -233,12 +233,12 @@ func TestKilledInEveryCall(t *testing.T) {
 	for _, claim := range []string{"pv", "device", ""} {
 		for _, method := range []string{"Stage", "Publish", "Unpublish", "Unstage"} {
 			for _, before := range []bool{true, false} {
-				for _, there := range []bool{true, false} {
+				for _, podExists := range []bool{true, false} {
 					if claim == "" && (method == "Stage" || method == "Unstage") {
 						continue
 					}
-					t.Run(fmt.Sprintf("%s %s before=%v there=%v", claim, method, before, there), func(t *testing.T) {
-						inAgent(t, func(a *agent) { a.killedIn(uses("1", claim), method, before, there) }, withSecrets)
+					t.Run(fmt.Sprintf("%s %s before=%v podExists=%v", claim, method, before, podExists), func(t *testing.T) {
+						inAgent(t, func(a *agent) { a.killedIn(uses("1", claim), method, before, podExists) }, withSecrets)
 					})
 				}
 			}
@@ -246,7 +246,7 @@ func TestKilledInEveryCall(t *testing.T) {
 	}
 }
 
-func (a *agent) killedIn(pod *v1.Pod, method string, before, there bool) {
+func (a *agent) killedIn(pod *v1.Pod, method string, before, podExists bool) {
 	reached := make(chan struct{}, 1)
 	hang := func(ctx context.Context, m string) error {
 		if m == method {
@@ -275,7 +275,7 @@ func (a *agent) killedIn(pod *v1.Pod, method string, before, there bool) {
 	<-over
 	a.fake.fault, a.fake.after = nil, nil
 	a.start()
-	if there {
+	if podExists {
 		require.NoError(a, a.prepare(pod))
 		at, err := a.Volume(a.Context(), pod, "v")
 		require.NoError(a, err)
@@ -289,36 +289,36 @@ func (a *agent) killedIn(pod *v1.Pod, method string, before, there bool) {
 	require.NoDirExists(a, a.layout.Devices(pod.UID))
 }
 
-// arriving has a driver that registers and unregisters.
-type arriving struct {
+// lateDrivers has a driver that registers and unregisters.
+type lateDrivers struct {
 	mu sync.Mutex
 	is csi.Driver
 }
 
-func (d *arriving) Driver(string) csi.Driver {
+func (d *lateDrivers) Driver(string) csi.Driver {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.is
 }
 
-func (*arriving) Absence(string) string { return "it is on its way" }
+func (*lateDrivers) Absence(string) string { return "the driver registers soon" }
 
-func (d *arriving) set(is csi.Driver) {
+func (d *lateDrivers) set(is csi.Driver) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.is = is
 }
 
 // A new driver is called at once for all volumes that wait for it, despite the back-off.
-func TestDriverComes(t *testing.T) {
-	var drivers arriving
+func TestPodWaitsForDriver(t *testing.T) {
+	var drivers lateDrivers
 	inAgent(t, func(a *agent) {
 		for _, step := range []struct {
 			do   func() error
 			says string
 			want []string
 		}{
-			{func() error { return a.prepare(uses("1", "pv")) }, `driver "example.com" is not registered on this node: it is on its way`, []string{"NodeStageVolume", "NodePublishVolume", "ready 1"}},
+			{func() error { return a.prepare(uses("1", "pv")) }, `driver "example.com" is not registered on this node: the driver registers soon`, []string{"NodeStageVolume", "NodePublishVolume", "ready 1"}},
 			{func() error { return a.release("1") }, `driver "example.com" is not registered`, []string{"NodeUnpublishVolume", "NodeUnstageVolume"}},
 		} {
 			require.ErrorContains(t, step.do(), step.says)
@@ -332,12 +332,12 @@ func TestDriverComes(t *testing.T) {
 			drivers.set(nil)
 		}
 		require.Empty(t, tree(t, a.layout.Root))
-	}, withSecrets, func(a *agent) { a.world.cfg.Drivers = &drivers })
+	}, withSecrets, func(a *agent) { a.fixture.cfg.Drivers = &drivers })
 }
 
 // A volume is mounted as soon as the objects that it names exist. Later changes cause a call
 // only for drivers with requiresRepublish.
-func TestObjectsCome(t *testing.T) {
+func TestPodWaitsForCSIDriverAndSecret(t *testing.T) {
 	for _, republish := range []bool{false, true} {
 		memory := &objects.Memory{}
 		inAgent(t, func(a *agent) {
@@ -370,13 +370,13 @@ func TestObjectsCome(t *testing.T) {
 				require.Equal(t, "one", a.fake.publish.Secrets["k"])
 				require.Empty(t, a.log.take())
 			}
-		}, func(a *agent) { a.world.cfg.CSIDrivers, a.world.cfg.Secrets = memory, memory })
+		}, func(a *agent) { a.fixture.cfg.CSIDrivers, a.fixture.cfg.Secrets = memory, memory })
 	}
 }
 
 // Secrets for staging and expansion may appear later, too. The volume is retried at once,
 // despite the back-off.
-func TestSecretsCome(t *testing.T) {
+func TestPodWaitsForSecret(t *testing.T) {
 	for late, c := range map[string]struct {
 		claim string
 		want  []string
@@ -405,7 +405,7 @@ func TestSecretsCome(t *testing.T) {
 			put(late)
 			require.Equal(t, c.want, a.log.take())
 			put(late)
-			require.Empty(t, a.log.take(), "what is there stays as it is")
-		}, func(a *agent) { a.world.cfg.Secrets = memory })
+			require.Empty(t, a.log.take(), "a mounted volume stays unchanged")
+		}, func(a *agent) { a.fixture.cfg.Secrets = memory })
 	}
 }

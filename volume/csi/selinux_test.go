@@ -36,8 +36,8 @@ func withSELinux(can bool) func(a *agent) {
 		withSecrets(a)
 		spec := both
 		spec.SELinuxMount = &can
-		a.cfg.SELinux, a.world.cfg.SELinux = byLevel{}, true
-		a.world.cfg.CSIDrivers, a.world.cfg.Mounts = spec, mounted{&mounts.Memory{}, table{"/": "rw,seclabel"}}
+		a.cfg.SELinux, a.fixture.cfg.SELinux = byLevel{}, true
+		a.fixture.cfg.CSIDrivers, a.fixture.cfg.Mounts = spec, mounted{&mounts.Memory{}, table{"/": "rw,seclabel"}}
 	}
 }
 
@@ -95,7 +95,7 @@ func TestVolumeWithoutALabel(t *testing.T) {
 			{table{"/": "rw,seclabel", a.layout.Volume("1", csi.Name, "own") + "/mount": "rw,noseclabel"}, false},
 		} {
 			a.stop()
-			a.world.cfg.Mounts = mounted{&mounts.Memory{}, c.mounted}
+			a.fixture.cfg.Mounts = mounted{&mounts.Memory{}, c.mounted}
 			a.start()
 			require.NoError(t, a.prepare(atLevel("1", "s0:c1")))
 			require.Empty(t, a.fake.publish.Capability.MountFlags)

@@ -13,7 +13,7 @@ import (
 
 // A Meter takes the usage of CSI volumes from their driver and walks other volumes only.
 func TestUsage(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	m := w.args(persistent(files), "1")
 	w.mounted(m)
 	meter := usage.New(usage.Config{Ask: w.Usage})
@@ -27,7 +27,7 @@ func TestUsage(t *testing.T) {
 	require.NoError(t, err)
 	u.Measured, same.Measured = time.Time{}, time.Time{}
 	require.Equal(t, usage.Usage{Capacity: 100, Bytes: 1}, u)
-	require.Equal(t, u, same, "by where its files are")
+	require.Equal(t, u, same, "the path of the files is accepted")
 	for _, other := range []string{m.Dir + "/mount/mount", m.Dir + "/other", "/mount"} {
 		_, ok, err := w.Usage(t.Context(), other)
 		require.NoError(t, err)

@@ -24,18 +24,18 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a volume of a pod in the folder layout of kubelets.
-type world struct {
+// fixture is a volume of a pod in the folder layout of kubelets.
+type fixture struct {
 	*testing.T
 	mounts mounts.Mounter
 	plugin *emptydir.Plugin
 	mount  volume.Mount
 }
 
-func newWorld(t *testing.T, m mounts.Mounter, source *v1.EmptyDirVolumeSource) *world {
+func newFixture(t *testing.T, m mounts.Mounter, source *v1.EmptyDirVolumeSource) *fixture {
 	layout := volume.Layout{Root: t.TempDir()}
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}}
-	w := &world{T: t, mounts: m, plugin: emptydir.New(emptydir.Config{Mounts: m})}
+	w := &fixture{T: t, mounts: m, plugin: emptydir.New(emptydir.Config{Mounts: m})}
 	w.mount = volume.Mount{
 		Pod: pod, Spec: &volume.Spec{Name: "v", Inline: &v1.VolumeSource{EmptyDir: source}},
 		Dir: layout.Volume("u", emptydir.Name, "v"), StateDir: layout.State("u", emptydir.Name, "v"),
@@ -48,7 +48,7 @@ func newWorld(t *testing.T, m mounts.Mounter, source *v1.EmptyDirVolumeSource) *
 	return w
 }
 
-func (w *world) prepare() volume.Mounted {
+func (w *fixture) prepare() volume.Mounted {
 	w.Helper()
 	out, err := w.plugin.Mount(w.Context(), w.mount)
 	require.NoError(w, err)
@@ -60,18 +60,18 @@ func (w *world) prepare() volume.Mounted {
 	return out
 }
 
-func (w *world) unmount(ctx context.Context) error {
+func (w *fixture) unmount(ctx context.Context) error {
 	return w.plugin.Unmount(ctx, volume.Unmount{Pod: "u", Name: "v", Dir: w.mount.Dir, StateDir: w.mount.StateDir})
 }
 
-func (w *world) write(name string) string {
+func (w *fixture) write(name string) string {
 	path := filepath.Join(w.mount.Dir, name)
 	require.NoError(w, os.MkdirAll(filepath.Dir(path), 0o700))
 	require.NoError(w, os.WriteFile(path, []byte("x"), 0o600))
 	return path
 }
 
-func (w *world) at() (mounts.Point, bool) {
+func (w *fixture) at() (mounts.Point, bool) {
 	p, mounted, err := w.mounts.At(w.Context(), w.mount.Dir)
 	require.NoError(w, err)
 	return p, mounted
@@ -93,11 +93,11 @@ func TestDisk(t *testing.T) {
 	old := syscall.Umask(0o077)
 	defer syscall.Umask(old)
 	each(t, func(t *testing.T, m mounts.Mounter) {
-		w := newWorld(t, m, &v1.EmptyDirVolumeSource{})
+		w := newFixture(t, m, &v1.EmptyDirVolumeSource{})
 		w.prepare()
 		file := w.write("a/b")
 		w.prepare()
-		require.FileExists(t, file, "nothing is made anew")
+		require.FileExists(t, file, "existing files stay")
 		require.NoError(t, w.unmount(t.Context()))
 		require.NoDirExists(t, w.mount.Dir)
 		require.NoDirExists(t, w.mount.StateDir)
@@ -107,8 +107,8 @@ func TestDisk(t *testing.T) {
 
 // A folder without a marker is completed after a crash. A complete folder keeps a mode that a
 // container set.
-func TestHealing(t *testing.T) {
-	w := newWorld(t, &mounts.Memory{}, &v1.EmptyDirVolumeSource{})
+func TestIncompleteMountIsCompleted(t *testing.T) {
+	w := newFixture(t, &mounts.Memory{}, &v1.EmptyDirVolumeSource{})
 	w.prepare()
 	require.NoError(t, os.RemoveAll(w.mount.StateDir))
 	require.NoError(t, os.Chmod(w.mount.Dir, 0o700))
@@ -125,7 +125,7 @@ func TestHealing(t *testing.T) {
 func TestMemory(t *testing.T) {
 	each(t, func(t *testing.T, m mounts.Mounter) {
 		limit := resource.MustParse("2Mi")
-		w := newWorld(t, m, &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: &limit})
+		w := newFixture(t, m, &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: &limit})
 		w.prepare()
 		p, mounted := w.at()
 		require.True(t, mounted)
@@ -141,7 +141,7 @@ func TestMemory(t *testing.T) {
 		require.NoError(t, m.Unmount(t.Context(), w.mount.Dir))
 		w.prepare()
 		_, mounted = w.at()
-		require.True(t, mounted, "somebody has unmounted it")
+		require.True(t, mounted, "a removed mount is restored")
 
 		require.NoError(t, w.unmount(t.Context()))
 		require.NoDirExists(t, w.mount.Dir)
@@ -149,7 +149,7 @@ func TestMemory(t *testing.T) {
 }
 
 // V13: invalid sources are rejected and no folder is created.
-func TestRefused(t *testing.T) {
+func TestInvalidSpecsAreRejected(t *testing.T) {
 	negative := resource.MustParse("-1")
 	for want, source := range map[string]*v1.EmptyDirVolumeSource{
 		`medium: "Disk" is unknown`: {Medium: "Disk"},
@@ -158,7 +158,7 @@ func TestRefused(t *testing.T) {
 		`medium: "HugePages-x"`:     {Medium: "HugePages-x"},
 		"sizeLimit: -1 bytes: ":     {SizeLimit: &negative},
 	} {
-		w := newWorld(t, &mounts.Memory{}, source)
+		w := newFixture(t, &mounts.Memory{}, source)
 		_, err := w.plugin.Mount(t.Context(), w.mount)
 		require.ErrorContains(t, err, want)
 		require.NotErrorIs(t, err, volume.ErrUncertain)
@@ -169,13 +169,13 @@ func TestRefused(t *testing.T) {
 
 func TestHugePages(t *testing.T) {
 	each(t, func(t *testing.T, m mounts.Mounter) {
-		w := newWorld(t, m, &v1.EmptyDirVolumeSource{Medium: "HugePages-2Mi"})
+		w := newFixture(t, m, &v1.EmptyDirVolumeSource{Medium: "HugePages-2Mi"})
 		w.mount.Pod.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{
 			Requests: v1.ResourceList{"hugepages-2Mi": resource.MustParse("4Mi")},
 			Limits:   v1.ResourceList{"hugepages-2Mi": resource.MustParse("4Mi")},
 		}}}
 		if _, err := w.plugin.Mount(t.Context(), w.mount); err != nil {
-			t.Skip("no huge pages here:", err)
+			t.Skip("no huge pages:", err)
 		}
 		w.prepare()
 		p, mounted := w.at()
@@ -199,7 +199,7 @@ func TestForeignMounts(t *testing.T) {
 	}
 	k := &mounts.Kernel{}
 	for _, at := range []string{"", "inner"} {
-		w := newWorld(t, k, &v1.EmptyDirVolumeSource{})
+		w := newFixture(t, k, &v1.EmptyDirVolumeSource{})
 		w.prepare()
 		outside := t.TempDir()
 		precious, point := filepath.Join(outside, "precious"), filepath.Join(w.mount.Dir, at)
@@ -217,10 +217,10 @@ func TestForeignMounts(t *testing.T) {
 }
 
 // If "noswap" is rejected, the volume is mounted without it. Other failures are returned.
-func TestOldKernels(t *testing.T) {
+func TestRejectedNoswap(t *testing.T) {
 	odd := errors.New("odd")
 	m := &mounts.Memory{Unknown: []string{"noswap"}}
-	w := newWorld(t, m, &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory})
+	w := newFixture(t, m, &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory})
 	w.prepare()
 	require.Len(t, m.Calls(), 1)
 	require.NoError(t, w.unmount(t.Context()))
@@ -233,7 +233,7 @@ func TestOldKernels(t *testing.T) {
 	}
 	_, err := w.plugin.Mount(t.Context(), w.mount)
 	require.ErrorIs(t, err, odd)
-	require.ErrorIs(t, err, volume.ErrUncertain, "the folder was made")
+	require.ErrorIs(t, err, volume.ErrUncertain, "the folder exists")
 	require.NoFileExists(t, filepath.Join(w.mount.StateDir, "ready"))
 	require.NoError(t, w.unmount(t.Context()))
 }
@@ -242,7 +242,7 @@ func TestFSGroup(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	w := newWorld(t, &mounts.Memory{}, &v1.EmptyDirVolumeSource{})
+	w := newFixture(t, &mounts.Memory{}, &v1.EmptyDirVolumeSource{})
 	w.prepare()
 	file := w.write("f")
 	group := int64(2000)
@@ -274,17 +274,17 @@ func TestTrack(t *testing.T) {
 		users  *bool
 		want   bool
 	}{
-		{"users of its own", v1.EmptyDirVolumeSource{}, &own, true},
-		{"the node's users", v1.EmptyDirVolumeSource{}, &shared, false},
-		{"nothing said", v1.EmptyDirVolumeSource{}, nil, false},
+		{"own user namespace", v1.EmptyDirVolumeSource{}, &own, true},
+		{"the node's user namespace", v1.EmptyDirVolumeSource{}, &shared, false},
+		{"hostUsers not set", v1.EmptyDirVolumeSource{}, nil, false},
 		{"in memory", v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}, &own, false},
 	} {
-		w := newWorld(t, &mounts.Memory{}, &test.source)
+		w := newFixture(t, &mounts.Memory{}, &test.source)
 		var tracked []string
 		w.plugin = emptydir.New(emptydir.Config{Mounts: w.mounts, Track: func(_ context.Context, dir string) error {
 			require.DirExists(t, dir)
 			tracked = append(tracked, dir)
-			return errors.New("the file system keeps no account")
+			return errors.New("no project quotas")
 		}})
 		w.mount.Pod.Spec.HostUsers = test.users
 		w.prepare()
@@ -302,7 +302,7 @@ func TestPlugin(t *testing.T) {
 		for _, medium := range []v1.StorageMedium{v1.StorageMediumDefault, v1.StorageMediumMemory} {
 			t.Run("medium "+string(medium), func(t *testing.T) {
 				if testing.Short() && medium == v1.StorageMediumDefault {
-					t.Skip("the folder is the same in memory")
+					t.Skip("this case needs a folder on the disk")
 				}
 				volumetest.Run(t, func(t testing.TB) volumetest.Subject { return subject(t, m, medium) })
 			})

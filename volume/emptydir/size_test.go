@@ -26,7 +26,7 @@ func TestSize(t *testing.T) {
 }
 
 func TestPageSize(t *testing.T) {
-	asks := func(names ...v1.ResourceName) *v1.Pod {
+	podRequesting := func(names ...v1.ResourceName) *v1.Pod {
 		pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{}}}}
 		pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{}
 		for _, n := range names {
@@ -39,14 +39,14 @@ func TestPageSize(t *testing.T) {
 		medium v1.StorageMedium
 		want   int64 // zero: an error
 	}{
-		{asks("hugepages-2Mi"), "HugePages", 2 << 20},
-		{asks("hugepages-2Mi", "hugepages-1Gi"), "HugePages", 0},
-		{asks("memory"), "HugePages", 0},
-		{asks("hugepages-2Mi", "hugepages-1Gi"), "HugePages-1Gi", 1 << 30},
-		{asks("hugepages-2048Ki"), "HugePages-2Mi", 2 << 20},
-		{asks("hugepages-2Mi"), "HugePages-1Gi", 0},
-		{asks("hugepages-2Mi"), "HugePages-", 0},
-		{asks("hugepages-odd"), "HugePages-2Mi", 0},
+		{podRequesting("hugepages-2Mi"), "HugePages", 2 << 20},
+		{podRequesting("hugepages-2Mi", "hugepages-1Gi"), "HugePages", 0},
+		{podRequesting("memory"), "HugePages", 0},
+		{podRequesting("hugepages-2Mi", "hugepages-1Gi"), "HugePages-1Gi", 1 << 30},
+		{podRequesting("hugepages-2048Ki"), "HugePages-2Mi", 2 << 20},
+		{podRequesting("hugepages-2Mi"), "HugePages-1Gi", 0},
+		{podRequesting("hugepages-2Mi"), "HugePages-", 0},
+		{podRequesting("hugepages-odd"), "HugePages-2Mi", 0},
 	} {
 		got, err := pageSize(tc.pod, tc.medium)
 		require.Equal(t, tc.want == 0, err != nil, "%v: %v", tc, err)

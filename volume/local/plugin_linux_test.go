@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-type world struct {
+type fixture struct {
 	*testing.T
 	plugin *local.Plugin
 	layout volume.Layout
@@ -34,8 +34,8 @@ type world struct {
 	events []string
 }
 
-func newWorld(t *testing.T, m mounts.Mounter, path string) *world {
-	w := &world{T: t, layout: volume.Layout{Root: t.TempDir()}, mounts: m}
+func newFixture(t *testing.T, m mounts.Mounter, path string) *fixture {
+	w := &fixture{T: t, layout: volume.Layout{Root: t.TempDir()}, mounts: m}
 	plugin, err := local.New(local.Config{Layout: w.layout, Mounts: m, Event: func(_ v1.ObjectReference, _, reason, _ string) {
 		w.events = append(w.events, reason)
 	}})
@@ -63,7 +63,7 @@ func cleanup(t testing.TB, layout volume.Layout, m mounts.Mounter) {
 	})
 }
 
-func (w *world) mount(uid types.UID, group int64) (volume.Mounted, error) {
+func (w *fixture) mount(uid types.UID, group int64) (volume.Mounted, error) {
 	staged, err := w.plugin.Stage(w.Context(), volume.Stage{ID: w.plugin.VolumeID(w.spec), Spec: w.spec})
 	if err != nil {
 		return volume.Mounted{}, err
@@ -82,20 +82,20 @@ func (w *world) mount(uid types.UID, group int64) (volume.Mounted, error) {
 	return w.plugin.Mount(w.Context(), m)
 }
 
-func (w *world) mounted(uid types.UID, group int64) volume.Mounted {
+func (w *fixture) mounted(uid types.UID, group int64) volume.Mounted {
 	w.Helper()
 	out, err := w.mount(uid, group)
 	require.NoError(w, err)
 	return out
 }
 
-func (w *world) gone(uid types.UID) {
+func (w *fixture) requireRemoved(uid types.UID) {
 	w.Helper()
 	require.NoError(w, w.unmount(uid))
 	require.NoError(w, w.plugin.Unstage(w.Context(), "pv"))
 }
 
-func (w *world) staged() []string {
+func (w *fixture) staged() []string {
 	ids, err := w.plugin.Staged(w.Context())
 	require.NoError(w, err)
 	return ids
@@ -107,7 +107,7 @@ func groupOf(t *testing.T, path string) uint32 {
 	return info.Sys().(*syscall.Stat_t).Gid
 }
 
-func (w *world) unmount(uid types.UID) error {
+func (w *fixture) unmount(uid types.UID) error {
 	u := volume.Unmount{Pod: uid, Name: "pv", Dir: w.layout.Volume(uid, local.Name, "pv"), Block: w.spec.Block()}
 	if u.Block {
 		u.Dir = w.layout.Device(uid, local.Name, "pv")
@@ -130,7 +130,7 @@ func TestFolder(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "f")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	w := newWorld(t, root(t), dir)
+	w := newFixture(t, root(t), dir)
 	for _, uid := range []types.UID{"1", "2", "1"} {
 		got := w.mounted(uid, 0)
 		require.Equal(t, volume.Mounted{Path: w.layout.Volume(uid, local.Name, "pv"), Relabel: true}, got)
@@ -146,7 +146,7 @@ func TestFolder(t *testing.T) {
 	require.True(t, got.ReadOnly)
 	require.ErrorIs(t, os.WriteFile(filepath.Join(got.Path, "g"), nil, 0o600), syscall.EROFS)
 	require.NoError(t, w.unmount("2"))
-	w.gone("3")
+	w.requireRemoved("3")
 	require.FileExists(t, file)
 	points, err := w.mounts.Below(t.Context(), w.layout.Root)
 	require.NoError(t, err)
@@ -154,9 +154,9 @@ func TestFolder(t *testing.T) {
 }
 
 // Mount completes a read-only mount of an agent that was killed between its two steps.
-func TestReadOnlyIsCompleted(t *testing.T) {
+func TestReadOnlyMountIsCompleted(t *testing.T) {
 	k, dir := root(t), t.TempDir()
-	w := newWorld(t, k, dir)
+	w := newFixture(t, k, dir)
 	w.mounted("1", 0)
 	w.spec.ReadOnly = true
 	got := w.mounted("1", 0)
@@ -167,7 +167,7 @@ func TestReadOnlyIsCompleted(t *testing.T) {
 // pod.
 func TestFSGroupOfTwoPods(t *testing.T) {
 	dir := t.TempDir()
-	w := newWorld(t, root(t), dir)
+	w := newFixture(t, root(t), dir)
 	for _, step := range []struct {
 		uid         types.UID
 		group, want int64
@@ -207,7 +207,7 @@ func device(t testing.TB, size int64) string {
 
 func TestDeviceWithFiles(t *testing.T) {
 	disk := device(t, 32<<20)
-	w := newWorld(t, &mounts.Kernel{}, disk)
+	w := newFixture(t, &mounts.Kernel{}, disk)
 	got := w.mounted("1", 2000)
 	file := filepath.Join(got.Path, "f")
 	require.NoError(t, os.WriteFile(file, []byte("kept"), 0o600))
@@ -218,15 +218,15 @@ func TestDeviceWithFiles(t *testing.T) {
 	require.Equal(t, []string{"pv"}, w.staged())
 
 	for range 2 {
-		w.gone("1")
+		w.requireRemoved("1")
 	}
 	require.Empty(t, w.staged())
 
 	got = w.mounted("2", 0)
 	data, err := os.ReadFile(filepath.Join(got.Path, "f"))
 	require.NoError(t, err)
-	require.Equal(t, "kept", string(data), "it is not formatted again")
-	w.gone("2")
+	require.Equal(t, "kept", string(data), "the device is not formatted again")
+	w.requireRemoved("2")
 
 	xfs := "xfs"
 	w.spec.Persistent.Spec.Local.FSType = &xfs
@@ -238,12 +238,12 @@ func TestDeviceWithFiles(t *testing.T) {
 	require.Equal(t, "FailedMountOnFilesystemMismatch", own.EventReason())
 	w.spec.Persistent.Spec.Local.FSType = nil
 	w.mounted("3", 0)
-	w.gone("3")
+	w.requireRemoved("3")
 }
 
 func TestDevice(t *testing.T) {
 	disk := device(t, 1<<20)
-	w := newWorld(t, &mounts.Kernel{}, disk)
+	w := newFixture(t, &mounts.Kernel{}, disk)
 	block := v1.PersistentVolumeBlock
 	w.spec.Persistent.Spec.VolumeMode = &block
 	got := w.mounted("1", 0)
@@ -257,13 +257,13 @@ func TestDevice(t *testing.T) {
 	again, err := blockdev.Hold(disk)
 	require.NoError(t, err)
 	require.Equal(t, loop, again)
-	w.gone("1")
+	w.requireRemoved("1")
 	loop, err = blockdev.Holder(disk)
 	require.NoError(t, err)
 	require.Empty(t, loop)
 }
 
-func TestRefused(t *testing.T) {
+func TestInvalidSpecsAreRejected(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "f")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
@@ -276,7 +276,7 @@ func TestRefused(t *testing.T) {
 		"not a block device":      func(s *volume.Spec) { s.Persistent.Spec.VolumeMode = &block },
 		"not a valid folder name": func(s *volume.Spec) { s.Name = "../x" },
 	} {
-		w := newWorld(t, &mounts.Memory{}, dir)
+		w := newFixture(t, &mounts.Memory{}, dir)
 		change(w.spec)
 		_, err := w.mount("1", 0)
 		require.ErrorContains(t, err, want)

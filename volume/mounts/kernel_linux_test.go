@@ -31,7 +31,7 @@ func TestPropagation(t *testing.T) {
 	require.ErrorContains(t, err, "needs a file system type")
 }
 
-func TestOverlayAndOptionsThatAreWrong(t *testing.T) {
+func TestOverlayAndInvalidOptions(t *testing.T) {
 	k := root(t)
 	dir := folder(t, k)
 	for _, name := range []string{"lower", "upper", "work", "merged"} {
@@ -64,9 +64,9 @@ func TestDetach(t *testing.T) {
 	defer f.Close()
 	require.ErrorIs(t, k.Unmount(t.Context(), dir), unix.EBUSY)
 	require.NoError(t, k.Detach(t.Context(), dir))
-	require.NoError(t, k.Detach(t.Context(), dir), "nothing is no error")
+	require.NoError(t, k.Detach(t.Context(), dir), "a missing mount is no error")
 	at(t, k, dir, false)
-	_, err = f.WriteString("it lives on for those who have it open")
+	_, err = f.WriteString("open files stay usable")
 	require.NoError(t, err)
 }
 

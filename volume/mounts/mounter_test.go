@@ -25,15 +25,15 @@ func TestMounter(t *testing.T) {
 
 func suite(t *testing.T, m mounts.Mounter) {
 	for name, test := range map[string]func(*testing.T, mounts.Mounter, string){
-		"tmpfs":               testTmpfs,
-		"stacked":             testStacked,
-		"bind":                testBind,
-		"missing target":      testMissing,
-		"ended context":       testEnded,
-		"names":               testNames,
-		"remount":             testRemount,
-		"busy with a mount":   testBusy,
-		"links are no points": testLinks,
+		"tmpfs":                      testTmpfs,
+		"stacked":                    testStacked,
+		"bind":                       testBind,
+		"missing target":             testMissing,
+		"ended context":              testEnded,
+		"names":                      testNames,
+		"remount":                    testRemount,
+		"busy with a mount":          testBusy,
+		"links are not mount points": testLinks,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, m, folder(t, m)) })
 	}
@@ -45,7 +45,7 @@ func tmpfs(dir string, options ...string) mounts.Mount {
 
 func testTmpfs(t *testing.T, m mounts.Mounter, dir string) {
 	at(t, m, dir, false)
-	require.NoError(t, m.Unmount(t.Context(), dir), "nothing is no error")
+	require.NoError(t, m.Unmount(t.Context(), dir), "a missing mount is no error")
 
 	require.NoError(t, m.Mount(t.Context(), tmpfs(dir, "ro")))
 	p := at(t, m, dir, true)
@@ -129,7 +129,7 @@ func testNames(t *testing.T, m mounts.Mounter, dir string) {
 	sibling := filepath.Join(dir, "with")
 	require.NoError(t, os.Mkdir(sibling, 0o700))
 	require.NoError(t, m.Mount(t.Context(), tmpfs(filepath.Join(dir, "with space"))))
-	require.Empty(t, below(t, m, sibling), "a name that begins alike")
+	require.Empty(t, below(t, m, sibling), "a sibling with the same prefix is not below")
 	require.NotEmpty(t, below(t, m, "/"))
 }
 

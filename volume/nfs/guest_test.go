@@ -60,7 +60,7 @@ func TestGuestNFS(t *testing.T) {
 	defer cancel()
 	begun := time.Now()
 	_, _, err = k.At(short, filepath.Join(dir, "f"))
-	t.Log("a look at a file after", time.Since(begun), err)
+	t.Log("stat of a file returned after", time.Since(begun), err)
 	require.Less(t, time.Since(begun), 10*time.Second)
 
 	unmount, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -77,7 +77,7 @@ func TestGuestNFS(t *testing.T) {
 
 	command("echo 8 > /proc/fs/nfsd/threads")
 	_, err = p.Mount(t.Context(), mount)
-	require.NoError(t, err, "it answers again")
+	require.NoError(t, err, "the server is available again")
 	require.NoError(t, p.Unmount(t.Context(), volume.Unmount{Dir: dir}))
 	require.Eventually(t, func() bool { return len(k.Hanging()) == 0 }, time.Minute, 100*time.Millisecond)
 }

@@ -61,7 +61,7 @@ func TestUnmountDeletesNothing(t *testing.T) {
 	require.FileExists(t, precious)
 }
 
-func TestRefused(t *testing.T) {
+func TestInvalidSourcesAreRejected(t *testing.T) {
 	p := nfs.New(nfs.Config{Mounts: &mounts.Memory{}})
 	dir := filepath.Join(t.TempDir(), "v")
 	for want, spec := range map[string]*volume.Spec{

@@ -28,7 +28,7 @@ type recorder map[string]int
 
 func (r recorder) chown(_ int, path string, uid, gid int) error {
 	if uid != -1 {
-		return errors.New("the owner must stay")
+		return errors.New("the owner must not change")
 	}
 	r[path] = gid
 	return nil
@@ -89,10 +89,10 @@ func TestOnRootMismatch(t *testing.T) {
 	require.NoError(t, os.Chmod(wrong, 0o600))
 
 	require.Equal(t, ownership.Result{Skipped: true}, apply(t, dir, cfg))
-	require.Equal(t, fs.FileMode(0o600), modeOf(t, wrong), "it stays wrong")
+	require.Equal(t, fs.FileMode(0o600), modeOf(t, wrong), "the mode stays unchanged")
 
 	cfg.Policy = nil
-	require.Equal(t, 1, apply(t, dir, cfg).Changed, "always: but what is right is not touched")
+	require.Equal(t, 1, apply(t, dir, cfg).Changed, "policy Always changes only incorrect files")
 	cfg.Group++
 	cfg.Policy = &policy
 	require.False(t, apply(t, dir, cfg).Skipped)
@@ -122,7 +122,7 @@ func TestErrorsOfEntries(t *testing.T) {
 	require.Equal(t, []string{"./a/b/file"}, failed)
 }
 
-func TestRefused(t *testing.T) {
+func TestApplyFails(t *testing.T) {
 	dir := tree(t)
 	_, err := ownership.Apply(t.Context(), filepath.Join(dir, "nowhere"), ownership.Config{})
 	require.ErrorIs(t, err, fs.ErrNotExist)

@@ -42,9 +42,9 @@ func TestStage(t *testing.T) {
 				return err == nil
 			},
 			Halfway: map[string]func(*v1.Pod) error{
-				"the folder only":             func(pod *v1.Pod) error { return os.MkdirAll(f.Pod(pod.UID), mode) },
-				"volumes only":                func(pod *v1.Pod) error { return os.MkdirAll(f.Volumes(pod.UID), mode) },
-				"what another kubelet put in": func(pod *v1.Pod) error { return os.MkdirAll(filepath.Join(f.Pod(pod.UID), "etc-hosts"), mode) },
+				"the folder only":           func(pod *v1.Pod) error { return os.MkdirAll(f.Pod(pod.UID), mode) },
+				"volumes only":              func(pod *v1.Pod) error { return os.MkdirAll(f.Volumes(pod.UID), mode) },
+				"a file of another kubelet": func(pod *v1.Pod) error { return os.MkdirAll(filepath.Join(f.Pod(pod.UID), "etc-hosts"), mode) },
 			},
 		}
 	})
@@ -83,7 +83,7 @@ func TestMounts(t *testing.T) {
 	require.ErrorContains(t, err, point)
 	require.DirExists(t, f.Plugins("1"))
 
-	failure = errors.New("cannot tell")
+	failure = errors.New("mount table unreadable")
 	require.ErrorIs(t, f.Release(t.Context(), "1"), failure)
 	require.DirExists(t, f.Plugins("1"))
 

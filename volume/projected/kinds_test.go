@@ -24,7 +24,7 @@ func configMapSource() v1.VolumeSource {
 // V3, V8: updates become visible; a failed read keeps the content.
 func TestConfigMapLife(t *testing.T) {
 	backing := newBacking()
-	r := newRoomOn(t, backing)
+	r := newPluginFixtureOn(t, backing)
 	plugin, m := r.plugins[ConfigMapName], mountOf(t, ConfigMapName, configMapSource())
 	require.True(t, plugin.Supports(m.Spec))
 	require.True(t, plugin.Remounts(m.Spec))
@@ -42,9 +42,9 @@ func TestConfigMapLife(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"colour": "0644 red"}, filesOf(t, m.Dir))
 
-	r.objects.Fail = func(volume.Object) error { return errors.New("the server is gone") }
+	r.objects.Fail = func(volume.Object) error { return errors.New("the server is unreachable") }
 	_, err = plugin.Mount(t.Context(), m)
-	require.EqualError(t, err, "configMap: the server is gone")
+	require.EqualError(t, err, "configMap: the server is unreachable")
 	require.ErrorIs(t, err, volume.ErrTransient)
 	require.Equal(t, map[string]string{"colour": "0644 red"}, filesOf(t, m.Dir), "V8")
 
@@ -57,7 +57,7 @@ func TestConfigMapLife(t *testing.T) {
 // V7: a volume with a missing object is not mounted, unless the object is optional.
 func TestMissingConfigMap(t *testing.T) {
 	backing := newBacking()
-	r := newRoomOn(t, backing)
+	r := newPluginFixtureOn(t, backing)
 	plugin, m := r.plugins[ConfigMapName], mountOf(t, ConfigMapName, configMapSource())
 	_, err := plugin.Mount(t.Context(), m)
 	require.ErrorIs(t, err, volume.ErrNotFound)
@@ -81,7 +81,7 @@ func TestMissingConfigMap(t *testing.T) {
 // V9: files have the modes of the source. V7: a missing secret or key is an error.
 func TestSecret(t *testing.T) {
 	backing := newBacking()
-	r := newRoomOn(t, backing)
+	r := newPluginFixtureOn(t, backing)
 	plugin, m := r.plugins[SecretName], mountOf(t, SecretName, v1.VolumeSource{Secret: &v1.SecretVolumeSource{
 		SecretName: "tls", DefaultMode: p(int32(0o400)),
 		Items: []v1.KeyToPath{{Key: "key", Path: "private/key"}, {Key: "crt", Path: "crt", Mode: p(int32(0o440))}},
@@ -90,7 +90,7 @@ func TestSecret(t *testing.T) {
 	require.False(t, plugin.Supports(&volume.Spec{Inline: &v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}}))
 	_, err := plugin.Mount(t.Context(), m)
 	require.EqualError(t, err, `secret: secret "ns/tls" not found`)
-	require.Zero(t, backing.mounted, "no tmpfs is left, since there was none")
+	require.Zero(t, backing.mounted, "no tmpfs was mounted")
 
 	r.objects.PutSecret(&v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "tls"}, StringData: map[string]string{"key": "k", "crt": "c", "more": "m"}})
 	_, err = plugin.Mount(t.Context(), m)
@@ -103,7 +103,7 @@ func TestSecret(t *testing.T) {
 // Changed labels are visible after the next sync.
 func TestDownwardAPI(t *testing.T) {
 	backing := newBacking()
-	r := newRoomOn(t, backing)
+	r := newPluginFixtureOn(t, backing)
 	plugin, m := r.plugins[DownwardAPIName], mountOf(t, DownwardAPIName, v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{
 		DefaultMode: p(int32(0o644)), Items: []v1.DownwardAPIVolumeFile{
 			{Path: "labels", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.labels"}},

@@ -42,7 +42,7 @@ var (
 	fromBundle    = v1.VolumeProjection{ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Name: p("n"), Path: "ca"}}
 )
 
-type room struct {
+type pluginFixture struct {
 	objects *objects.Memory
 	plugins map[string]*plugin
 	plugin  *plugin // for projected volumes
@@ -96,10 +96,10 @@ func filesOf(t testing.TB, dir string) map[string]string {
 	return out
 }
 
-func newRoom(t testing.TB) *room { return newRoomOn(t, newBacking()) }
+func newPluginFixture(t testing.TB) *pluginFixture { return newPluginFixtureOn(t, newBacking()) }
 
-func newRoomOn(t testing.TB, backing volume.Plugin) *room {
-	r := &room{objects: &objects.Memory{}, plugins: map[string]*plugin{}}
+func newPluginFixtureOn(t testing.TB, backing volume.Plugin) *pluginFixture {
+	r := &pluginFixture{objects: &objects.Memory{}, plugins: map[string]*plugin{}}
 	meta := metav1.ObjectMeta{Namespace: "ns", Name: "n"}
 	r.objects.PutConfigMap(&v1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"a": "config", "b": "config"}})
 	r.objects.PutSecret(&v1.Secret{ObjectMeta: meta, StringData: map[string]string{"b": "secret", "c": "secret"}})
@@ -123,7 +123,7 @@ func newRoomOn(t testing.TB, backing volume.Plugin) *room {
 }
 
 func TestAllSources(t *testing.T) {
-	r := newRoom(t)
+	r := newPluginFixture(t)
 	m := mountOf(t, ProjectedName, projection(fromConfigMap, fromSecret, fromPod, fromAccount, fromBundle))
 	require.True(t, r.plugin.Supports(m.Spec))
 	mounted, err := r.plugin.Mount(t.Context(), m)
@@ -137,7 +137,7 @@ func TestAllSources(t *testing.T) {
 
 // If any source fails, no file is written, and the error contains all faults.
 func TestFaults(t *testing.T) {
-	r := newRoom(t)
+	r := newPluginFixture(t)
 	missing := v1.VolumeProjection{Secret: &v1.SecretProjection{LocalObjectReference: ref("none")}}
 	m := mountOf(t, ProjectedName, projection(fromConfigMap, missing, v1.VolumeProjection{PodCertificate: &v1.PodCertificateProjection{}}, v1.VolumeProjection{}))
 	_, err := r.plugin.Mount(t.Context(), m)
@@ -159,7 +159,7 @@ func TestFaults(t *testing.T) {
 	twice := v1.VolumeProjection{Secret: &v1.SecretProjection{LocalObjectReference: ref("none"), Items: []v1.KeyToPath{{Key: "k", Path: "p"}, {Key: "l", Path: "p"}}}}
 	m = mountOf(t, ProjectedName, projection(fromConfigMap, twice))
 	_, err = r.plugin.Mount(t.Context(), m)
-	require.EqualError(t, err, `projected.sources[1].secret.items[1].path: "p" is also the path of projected.sources[1].secret.items[0].path`, "before anything is read")
+	require.EqualError(t, err, `projected.sources[1].secret.items[1].path: "p" is also the path of projected.sources[1].secret.items[0].path`, "clashes are reported before reads")
 	require.NoDirExists(t, m.Dir)
 
 	bare, err := New(Config{Backing: newBacking()})
@@ -176,7 +176,7 @@ func TestFaults(t *testing.T) {
 
 // BenchmarkResync measures one sync of an unchanged volume with all sources.
 func BenchmarkResync(b *testing.B) {
-	r := newRoom(b)
+	r := newPluginFixture(b)
 	m := mountOf(b, ProjectedName, projection(fromConfigMap, fromSecret, fromPod, fromAccount, fromBundle))
 	for range 2 {
 		_, err := r.plugin.Mount(b.Context(), m)
@@ -206,7 +206,7 @@ func TestOnTmpfs(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("mounting needs root")
 	}
-	r := newRoomOn(t, emptydir.New(emptydir.Config{}))
+	r := newPluginFixtureOn(t, emptydir.New(emptydir.Config{}))
 	m := mountOf(t, ProjectedName, projection(fromConfigMap, fromAccount))
 	m.FSGroup, m.RunAsUser, m.Inside = p(int64(2000)), p(int64(7)), []string{"in/side"}
 	mount := func() {

@@ -18,7 +18,7 @@ import (
 )
 
 // V5: readers at full speed see files of one version only, during a thousand updates.
-func TestReadersSeeNoMix(t *testing.T) {
+func TestReadersSeeOneVersion(t *testing.T) {
 	dir := inMemory(t)
 	long := strings.Repeat("x", 8<<10)
 	payload := func(i int) payload { return files("a", fmt.Sprint(i, long), "b/c", fmt.Sprint(i, long)) }
@@ -53,7 +53,7 @@ func TestReadersSeeNoMix(t *testing.T) {
 }
 
 // The link to the newest version always exists, because a writer may be killed at any time.
-func TestLinkNeverGoes(t *testing.T) {
+func TestDataLinkAlwaysExists(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, files("a", "1"))
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK)
@@ -64,7 +64,7 @@ func TestLinkNeverGoes(t *testing.T) {
 	write(t, dir, files("a", "2"))
 	events := make([]byte, 4096)
 	n, err := unix.Read(fd, events)
-	require.NoError(t, err, "the folder of the version before has gone")
+	require.NoError(t, err, "the folder of the previous version was removed")
 	require.NotContains(t, string(events[:n]), dataLink+"\x00")
 }
 
@@ -139,7 +139,7 @@ func TestReadOnlyFileSystem(t *testing.T) {
 	_, err := writePayload(dir, files("a", "new"), writeOptions{})
 	require.ErrorIs(t, err, syscall.EROFS)
 	check(t, dir, old)
-	require.False(t, write(t, dir, old), "what is right needs no writing")
+	require.False(t, write(t, dir, old), "correct content is not rewritten")
 }
 
 func FuzzWrite(f *testing.F) {

@@ -56,9 +56,9 @@ func TestKeys(t *testing.T) {
 	require.Len(t, got, 1)
 }
 
-func TestKeysRefused(t *testing.T) {
-	mode, odd := p(int32(0o644)), someObjects()
-	odd.Fail = func(volume.Object) error { return errors.New("the server is gone") }
+func TestKeysRejected(t *testing.T) {
+	mode, failing := p(int32(0o644)), someObjects()
+	failing.Fail = func(volume.Object) error { return errors.New("the server is unreachable") }
 	refused := func(want string, err error) {
 		t.Helper()
 		require.ErrorContains(t, err, want)
@@ -72,7 +72,7 @@ func TestKeysRefused(t *testing.T) {
 		items    []v1.KeyToPath
 	}{
 		`configmap "ns/none" not found`:                  {someObjects(), "none", mode, false, nil},
-		"the server is gone":                             {odd, "n", mode, true, nil},
+		"the server is unreachable":                      {failing, "n", mode, true, nil},
 		"name: required":                                 {someObjects(), "", mode, true, nil},
 		"defaultMode: required":                          {someObjects(), "n", nil, false, nil},
 		"defaultMode: 01000 is not":                      {someObjects(), "n", p(int32(0o1000)), false, nil},
@@ -148,9 +148,9 @@ func mount(fsGroup, runAsUser *int64) volume.Mount {
 
 func TestToken(t *testing.T) {
 	m, at := &objects.Memory{}, time.Unix(1e9, 0)
-	var asked objects.TokenRequest
+	var request objects.TokenRequest
 	m.IssueToken = func(r objects.TokenRequest) (objects.Token, error) {
-		asked = r
+		request = r
 		return objects.Token{Value: "t", RefreshAt: at}, nil
 	}
 	mode := p(int32(0o644))
@@ -158,15 +158,15 @@ func TestToken(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, at, refresh)
 	require.Equal(t, payload{"token": {Data: []byte("t"), Mode: 0o644}}, files)
-	require.Equal(t, objects.TokenRequest{Namespace: "ns", ServiceAccount: "sa", ExpirationSeconds: 3600, PodName: "p", PodUID: "u"}, asked)
+	require.Equal(t, objects.TokenRequest{Namespace: "ns", ServiceAccount: "sa", ExpirationSeconds: 3600, PodName: "p", PodUID: "u"}, request)
 	// V11: only the pod's user may read the file, before the group is added.
 	for _, m2 := range []volume.Mount{mount(p(int64(2000)), nil), mount(nil, p(int64(7))), mount(p(int64(2000)), p(int64(7)))} {
 		files, _, err = tokenFile(t.Context(), m, m2, &v1.ServiceAccountTokenProjection{Path: "token", Audience: "vault", ExpirationSeconds: p(int64(600))}, mode)
 		require.NoError(t, err)
 		require.Equal(t, payloadFile{Data: []byte("t"), Mode: 0o600, Owner: m2.RunAsUser}, files["token"])
 	}
-	require.Equal(t, []string{"vault"}, asked.Audiences)
-	require.EqualValues(t, 600, asked.ExpirationSeconds)
+	require.Equal(t, []string{"vault"}, request.Audiences)
+	require.EqualValues(t, 600, request.ExpirationSeconds)
 	for want, s := range map[string]*v1.ServiceAccountTokenProjection{
 		"expirationSeconds: 599 is less": {Path: "x", ExpirationSeconds: p(int64(599))},
 		`path: path "" is empty`:         {},
@@ -176,10 +176,10 @@ func TestToken(t *testing.T) {
 	}
 	_, _, err = tokenFile(t.Context(), m, mount(nil, nil), &v1.ServiceAccountTokenProjection{Path: "x"}, nil)
 	require.ErrorContains(t, err, "defaultMode: required")
-	gone := errors.New("the server is gone")
-	m.IssueToken = func(objects.TokenRequest) (objects.Token, error) { return objects.Token{}, gone }
+	unreachable := errors.New("the server is unreachable")
+	m.IssueToken = func(objects.TokenRequest) (objects.Token, error) { return objects.Token{}, unreachable }
 	_, _, err = tokenFile(t.Context(), m, mount(nil, nil), &v1.ServiceAccountTokenProjection{Path: "x"}, mode)
-	require.ErrorIs(t, err, gone)
+	require.ErrorIs(t, err, unreachable)
 	_, _, err = tokenFile(t.Context(), nil, mount(nil, nil), &v1.ServiceAccountTokenProjection{Path: "x"}, mode)
 	require.ErrorContains(t, err, "no tokens")
 }
@@ -215,7 +215,7 @@ func TestTrustBundle(t *testing.T) {
 	}
 	got, err := get(v1.ClusterTrustBundleProjection{SignerName: p("s"), Optional: p(true)})
 	require.NoError(t, err)
-	require.Empty(t, got, "no selector matches nothing")
+	require.Empty(t, got, "a missing selector matches no bundle")
 	for want, b := range map[string]v1.ClusterTrustBundleProjection{
 		`clustertrustbundle "none" not found`: {Name: p("none")},
 		`no trust bundle of signer "s"`:       {SignerName: p("s")},
@@ -231,11 +231,11 @@ func TestTrustBundle(t *testing.T) {
 		_, err := trustBundleFile(t.Context(), m, mount(nil, nil), b, mode)
 		require.ErrorContains(t, err, want)
 	}
-	gone := errors.New("the server is gone")
-	m.Fail = func(volume.Object) error { return gone }
+	unreachable := errors.New("the server is unreachable")
+	m.Fail = func(volume.Object) error { return unreachable }
 	for _, b := range []v1.ClusterTrustBundleProjection{{Name: p("n"), Optional: p(true)}, {SignerName: p("s"), LabelSelector: &metav1.LabelSelector{}, Optional: p(true)}, {SignerName: p("s"), LabelSelector: &metav1.LabelSelector{}}} {
 		_, err := get(b)
-		require.ErrorIs(t, err, gone, "what cannot be read is not missing")
+		require.ErrorIs(t, err, unreachable, "an unreadable bundle is not missing")
 	}
 	m.Fail = nil
 	_, err = trustBundleFile(t.Context(), nil, mount(nil, nil), &v1.ClusterTrustBundleProjection{Path: "x"}, mode)

@@ -89,7 +89,7 @@ func TestUnchangedIsCheap(t *testing.T) {
 	require.DirExists(t, filepath.Join(r.m.Dir, "more"))
 }
 
-func TestFSGroupBeforeAnybodySees(t *testing.T) {
+func TestFSGroupIsSetBeforePublish(t *testing.T) {
 	r := newFixture(t)
 	group, owner := int64(2000), int64(7)
 	r.m.FSGroup = &group
@@ -156,7 +156,7 @@ func TestFirstMountFails(t *testing.T) {
 		_, err := r.mount("one")
 		require.ErrorContains(t, err, "-7 is no group")
 		require.ErrorIs(t, err, volume.ErrUncertain)
-		require.FileExists(t, r.marker(), "what containers may use stays")
+		require.FileExists(t, r.marker(), "a mounted volume stays")
 	}
 	r.m.Again, r.m.Found = false, false
 	_, err := r.mount("one")
@@ -173,7 +173,7 @@ func TestFirstMountFails(t *testing.T) {
 	}
 	_, err = r.mount("one")
 	require.ErrorIs(t, err, odd)
-	require.ErrorIs(t, err, volume.ErrUncertain, "it could not be taken back")
+	require.ErrorIs(t, err, volume.ErrUncertain, "the undo failed")
 	r.backing.fail = func(string) error { return odd }
 	_, err = r.mount("one")
 	require.ErrorIs(t, err, odd)

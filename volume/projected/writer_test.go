@@ -132,11 +132,11 @@ func TestModes(t *testing.T) {
 	want := []fs.FileMode{0o440, 0o400, 0o777, fs.ModeDir | 0o755}
 	require.Equal(t, want, modes())
 	require.False(t, write(t, dir, payload{"a": {Mode: 0o644}, "d/b": {Mode: 0o644}, "c": {Mode: 0o644}}))
-	require.Equal(t, want, modes(), "a change of modes alone changes nothing, as upstream")
+	require.Equal(t, want, modes(), "a change of modes alone rewrites no file, as upstream")
 }
 
 // A damaged folder is repaired, even if foreign files block a path.
-func TestHeals(t *testing.T) {
+func TestChangedFilesAreRestored(t *testing.T) {
 	p := files("a", "1", "b/c", "2")
 	file := func(path string) error { return os.WriteFile(path, nil, 0o600) }
 	folder := func(path string) error { return os.MkdirAll(filepath.Join(path, "a"), 0o700) }
@@ -148,20 +148,20 @@ func TestHeals(t *testing.T) {
 		path string
 		make func(path string) error
 	}{
-		"file gone":         {at + "/a", nothing},
-		"file emptied":      {at + "/a", file},
-		"same size":         {at + "/a", func(path string) error { return os.WriteFile(path, []byte("x"), 0o600) }},
-		"file more":         {at + "/x", file},
-		"empty folder more": {at + "/x", func(path string) error { return os.Mkdir(path, 0o700) }},
-		"folder for file":   {at + "/a", folder},
-		"file for folder":   {at + "/b", file},
-		"link for file":     {at + "/a", link("/etc/passwd")},
-		"pipe for file":     {at + "/a", pipe},
-		"version gone":      {at, nothing},
-		"no data link":      {dataLink, nothing},
-		"link leads out":    {dataLink, link("/etc")},
-		"data is a folder":  {dataLink, folder},
-		"data is a file":    {dataLink, file},
+		"missing file":            {at + "/a", nothing},
+		"file emptied":            {at + "/a", file},
+		"same size":               {at + "/a", func(path string) error { return os.WriteFile(path, []byte("x"), 0o600) }},
+		"additional file":         {at + "/x", file},
+		"additional empty folder": {at + "/x", func(path string) error { return os.Mkdir(path, 0o700) }},
+		"folder for file":         {at + "/a", folder},
+		"file for folder":         {at + "/b", file},
+		"link for file":           {at + "/a", link("/etc/passwd")},
+		"pipe for file":           {at + "/a", pipe},
+		"missing version":         {at, nothing},
+		"no data link":            {dataLink, nothing},
+		"link leads out":          {dataLink, link("/etc")},
+		"data is a folder":        {dataLink, folder},
+		"data is a file":          {dataLink, file},
 		"temporary is a folder": {newDataLink, func(path string) error {
 			return errors.Join(os.Remove(filepath.Join(filepath.Dir(path), dataLink)), folder(path))
 		}},
@@ -181,7 +181,7 @@ func TestHeals(t *testing.T) {
 }
 
 // Folders and links of others stay, such as mount points of other volumes.
-func TestForeignStays(t *testing.T) {
+func TestForeignFilesStay(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "inside/deep"), 0o755))
 	require.NoError(t, os.Symlink("elsewhere", filepath.Join(dir, "link")))
@@ -200,7 +200,7 @@ func TestPrepare(t *testing.T) {
 	o := writeOptions{
 		Prepare: func(at string) error {
 			_, err := os.Lstat(filepath.Join(dir, dataLink))
-			require.ErrorIs(t, err, fs.ErrNotExist, "before anybody sees it")
+			require.ErrorIs(t, err, fs.ErrNotExist, "the version is not visible yet")
 			order = append(order, "prepare "+read(t, at, "a"))
 			return nil
 		},
@@ -217,7 +217,7 @@ func TestPrepare(t *testing.T) {
 	_, err = writePayload(dir, files("a", "2"), o)
 	require.ErrorIs(t, err, syscall.EPERM)
 	require.Equal(t, "1", read(t, dir, "a"))
-	require.Len(t, list(t, dir), 4, "of the new version nothing is left")
+	require.Len(t, list(t, dir), 4, "the new version was removed")
 }
 
 var errCrash = errors.New("crash")

@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bothWays runs a test with openat2 and without it, as on older kernels.
-func bothWays(t *testing.T, test func(t *testing.T, walkOnly bool)) {
+// withAndWithoutOpenat2 runs a test with openat2 and without it, as on older kernels.
+func withAndWithoutOpenat2(t *testing.T, test func(t *testing.T, walkOnly bool)) {
 	t.Run("openat2", func(t *testing.T) { test(t, false) })
 	t.Run("walk", func(t *testing.T) { test(t, true) })
 }
@@ -58,7 +58,7 @@ func openIn(t *testing.T, vol, path string, walkOnly bool) (string, error) {
 }
 
 func TestOpen(t *testing.T) {
-	bothWays(t, func(t *testing.T, walkOnly bool) {
+	withAndWithoutOpenat2(t, func(t *testing.T, walkOnly bool) {
 		vol := volumeIn(t)
 		for path, want := range map[string]string{
 			"d": "/d", "d/e/": "/d/e", "./d//f": "/d/f", ".": "", "in": "/d/e", "up": "/target", "abs/e": "/d/e",
@@ -86,7 +86,7 @@ func TestOpen(t *testing.T) {
 func TestModeOfNewFolders(t *testing.T) {
 	old := syscall.Umask(0o077)
 	defer syscall.Umask(old)
-	bothWays(t, func(t *testing.T, walkOnly bool) {
+	withAndWithoutOpenat2(t, func(t *testing.T, walkOnly bool) {
 		for _, mode := range []os.FileMode{0o777, 0o750, 0o770 | os.ModeSetgid, 0o777 | os.ModeSticky} {
 			vol := t.TempDir()
 			require.NoError(t, os.Chmod(vol, mode))
@@ -131,7 +131,7 @@ func raceTime() time.Duration {
 // V15: while a container swaps folders and links as fast as possible, each opened file is
 // inside the volume and no file is created outside.
 func TestRaceOfOpen(t *testing.T) {
-	bothWays(t, func(t *testing.T, walkOnly bool) {
+	withAndWithoutOpenat2(t, func(t *testing.T, walkOnly bool) {
 		vol := volumeIn(t)
 		outside := filepath.Join(filepath.Dir(vol), "outside")
 		stop := swap(t, vol, outside)

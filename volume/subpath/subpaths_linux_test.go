@@ -16,7 +16,7 @@ import (
 	"github.com/podwright/podwright/volume/mounts"
 )
 
-type world struct {
+type fixture struct {
 	*SubPaths
 	mounts mounts.Mounter
 	layout volume.Layout
@@ -24,11 +24,11 @@ type world struct {
 	at     SubPath
 }
 
-func newWorld(t *testing.T, m mounts.Mounter) *world {
+func newFixture(t *testing.T, m mounts.Mounter) *fixture {
 	layout := volume.Layout{Root: t.TempDir()}
 	p, err := New(Config{Layout: layout, Mounts: m})
 	require.NoError(t, err)
-	w := &world{SubPaths: p, mounts: m, layout: layout, vol: volumeIn(t)}
+	w := &fixture{SubPaths: p, mounts: m, layout: layout, vol: volumeIn(t)}
 	w.at = SubPath{PodUID: "u", Container: "c", Index: 2, Volume: "v", VolumePath: w.vol, Path: "d"}
 	t.Cleanup(func() {
 		points, _ := m.Below(context.Background(), layout.Root)
@@ -39,7 +39,7 @@ func newWorld(t *testing.T, m mounts.Mounter) *world {
 	return w
 }
 
-func (w *world) prepare(t *testing.T, path string) string {
+func (w *fixture) prepare(t *testing.T, path string) string {
 	t.Helper()
 	w.at.Path = path
 	got, err := w.Prepare(t.Context(), w.at)
@@ -62,22 +62,22 @@ func real(t *testing.T) *mounts.Kernel {
 }
 
 func TestPrepare(t *testing.T) {
-	w := newWorld(t, real(t))
+	w := newFixture(t, real(t))
 	target := w.prepare(t, "d")
 	require.FileExists(t, filepath.Join(target, "f"))
-	require.Equal(t, target, w.prepare(t, "d"), "it stays")
+	require.Equal(t, target, w.prepare(t, "d"), "the mount stays")
 	require.FileExists(t, filepath.Join(w.prepare(t, "root/d"), "f"))
 	require.NoError(t, os.WriteFile(filepath.Join(w.vol, "d", "f"), []byte("content"), 0o600))
 
 	target = w.prepare(t, "d/f")
 	data, err := os.ReadFile(target)
 	require.NoError(t, err)
-	require.Equal(t, "content", string(data), "a file, where a folder was")
+	require.Equal(t, "content", string(data), "a file replaces the folder")
 	require.NoError(t, os.Rename(filepath.Join(w.vol, "d", "f"), filepath.Join(w.vol, "d", "old")))
 	require.NoError(t, os.WriteFile(filepath.Join(w.vol, "d", "f"), []byte("new"), 0o600))
 	data, err = os.ReadFile(w.prepare(t, "d/f"))
 	require.NoError(t, err)
-	require.Equal(t, "new", string(data), "another file of that name")
+	require.Equal(t, "new", string(data), "a new file of that name")
 	w.prepare(t, "new/folder")
 	require.DirExists(t, filepath.Join(w.vol, "new", "folder"))
 
@@ -94,7 +94,7 @@ func TestPrepare(t *testing.T) {
 // On a read-only volume Prepare mounts existing paths and fails for missing ones.
 func TestReadOnlyVolume(t *testing.T) {
 	k := real(t)
-	w := newWorld(t, k)
+	w := newFixture(t, k)
 	ro := filepath.Join(t.TempDir(), "ro")
 	require.NoError(t, os.Mkdir(ro, 0o700))
 	require.NoError(t, k.Mount(t.Context(), mounts.Mount{Source: w.vol, Target: ro, Options: []string{"bind", "ro"}}))
@@ -111,15 +111,15 @@ func TestReadOnlyVolume(t *testing.T) {
 // mounts.
 func TestCrashes(t *testing.T) {
 	k := real(t)
-	for name, leave := range map[string]func(t *testing.T, w *world, target string){
-		"folders": func(t *testing.T, _ *world, target string) {
+	for name, leave := range map[string]func(t *testing.T, w *fixture, target string){
+		"folders": func(t *testing.T, _ *fixture, target string) {
 			require.NoError(t, os.MkdirAll(filepath.Dir(target), 0o750))
 		},
-		"point":   func(t *testing.T, _ *world, target string) { require.NoError(t, os.MkdirAll(target, 0o750)) },
-		"file":    func(t *testing.T, _ *world, target string) { require.NoError(t, makePoint(target, false)) },
-		"mounted": func(t *testing.T, w *world, _ string) { w.prepare(t, "d") },
-		"other":   func(t *testing.T, w *world, _ string) { w.prepare(t, "d/f") },
-		"stacked": func(t *testing.T, w *world, target string) {
+		"point":   func(t *testing.T, _ *fixture, target string) { require.NoError(t, os.MkdirAll(target, 0o750)) },
+		"file":    func(t *testing.T, _ *fixture, target string) { require.NoError(t, makePoint(target, false)) },
+		"mounted": func(t *testing.T, w *fixture, _ string) { w.prepare(t, "d") },
+		"other":   func(t *testing.T, w *fixture, _ string) { w.prepare(t, "d/f") },
+		"stacked": func(t *testing.T, w *fixture, target string) {
 			for range 3 {
 				require.NoError(t, makePoint(target, true))
 				require.NoError(t, k.Mount(t.Context(), mounts.Mount{Source: filepath.Join(w.vol, "d/e"), Target: target, Options: []string{"bind"}}))
@@ -127,7 +127,7 @@ func TestCrashes(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, k)
+			w := newFixture(t, k)
 			target := w.target(w.at)
 			leave(t, w, target)
 			require.FileExists(t, filepath.Join(w.prepare(t, "d"), "f"))
@@ -149,7 +149,7 @@ func TestCrashes(t *testing.T) {
 
 // Release does not remove files below a path that is not mounted.
 func TestReleaseIsNeverRecursive(t *testing.T) {
-	w := newWorld(t, &mounts.Memory{})
+	w := newFixture(t, &mounts.Memory{})
 	w.prepare(t, "d")
 	w.at.Volume = "w"
 	_, err := w.Prepare(t.Context(), w.at)
@@ -158,7 +158,7 @@ func TestReleaseIsNeverRecursive(t *testing.T) {
 	require.NoError(t, os.WriteFile(precious, nil, 0o600))
 	require.ErrorContains(t, w.ReleasePod(t.Context(), "u"), "not empty")
 	require.FileExists(t, precious)
-	require.NoDirExists(t, filepath.Join(w.layout.SubPaths("u"), "v"), "the others are")
+	require.NoDirExists(t, filepath.Join(w.layout.SubPaths("u"), "v"), "other mount points are removed")
 	require.NoError(t, os.Remove(precious))
 	require.NoError(t, w.ReleasePod(t.Context(), "u"))
 	require.NoError(t, w.ReleasePod(t.Context(), "u"))
@@ -168,7 +168,7 @@ func TestReleaseIsNeverRecursive(t *testing.T) {
 func TestFaults(t *testing.T) {
 	odd := errors.New("odd")
 	for _, failing := range []string{"Mount", "At"} {
-		w := newWorld(t, &mounts.Memory{Fault: func(_ context.Context, call, _ string) error {
+		w := newFixture(t, &mounts.Memory{Fault: func(_ context.Context, call, _ string) error {
 			if call == failing {
 				return odd
 			}
@@ -181,8 +181,8 @@ func TestFaults(t *testing.T) {
 }
 
 // V16: invalid input is rejected before any change.
-func TestRefused(t *testing.T) {
-	w := newWorld(t, &mounts.Memory{})
+func TestInvalidSubPathsAreRejected(t *testing.T) {
+	w := newFixture(t, &mounts.Memory{})
 	for want, change := range map[string]func(*SubPath){
 		`"../.." is not relative`: func(s *SubPath) { s.Path = "../.." },
 		`"/etc" is not relative`:  func(s *SubPath) { s.Path = "/etc" },
@@ -215,8 +215,8 @@ func longPath() string {
 // V15 with real mounts: a mount never shows a file of the node.
 func TestRace(t *testing.T) {
 	k := real(t)
-	bothWays(t, func(t *testing.T, walkOnly bool) {
-		w := newWorld(t, k)
+	withAndWithoutOpenat2(t, func(t *testing.T, walkOnly bool) {
+		w := newFixture(t, k)
 		w.walkOnly = walkOnly
 		outside := filepath.Join(filepath.Dir(w.vol), "outside")
 		stop := swap(t, w.vol, outside)

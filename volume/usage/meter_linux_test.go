@@ -84,7 +84,7 @@ func TestMounts(t *testing.T) {
 	require.EqualValues(t, u.Capacity-u.Bytes, u.Available)
 	u, err = m.Measure(t.Context(), dir, 0)
 	require.NoError(t, err)
-	require.EqualValues(t, 1, u.Files, "what is mounted in a volume is not counted")
+	require.EqualValues(t, 1, u.Files, "a mount inside a volume is not counted")
 }
 
 // The rate limit applies to all volumes in total, and a wait ends with its context.

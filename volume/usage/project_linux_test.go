@@ -72,7 +72,7 @@ func TestGuestProjects(t *testing.T) {
 
 	// Folders below a counted folder, and folders that were not empty, are walked.
 	_, _, ok = projectUsage(filepath.Join(a, "sub"))
-	require.False(t, ok, "its account is that of the folder above")
+	require.False(t, ok, "the folder inherits the project of its parent")
 	full := folder("full", 3)
 	require.NoError(t, p.Track(t.Context(), full))
 	_, _, ok = projectUsage(full)
