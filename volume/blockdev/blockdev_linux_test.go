@@ -84,6 +84,6 @@ func TestLinks(t *testing.T) {
 	require.NoError(t, blockdev.Unlink(link))
 	require.NoError(t, blockdev.Unlink(link))
 	require.NoError(t, os.WriteFile(link, nil, 0o600))
-	require.ErrorContains(t, blockdev.Unlink(link), "no symbolic link")
+	require.ErrorContains(t, blockdev.Unlink(link), "not a symbolic link")
 	require.FileExists(t, link)
 }

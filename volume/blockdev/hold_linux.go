@@ -147,7 +147,7 @@ func Unlink(link string) error {
 		case err != nil:
 			return err
 		case info.Mode().Type() != fs.ModeSymlink:
-			return fmt.Errorf("%s is no symbolic link", name)
+			return fmt.Errorf("%s is not a symbolic link", name)
 		}
 		if err := os.Remove(name); err != nil {
 			return err

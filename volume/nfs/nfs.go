@@ -101,7 +101,7 @@ func deviceOf(source *v1.NFSVolumeSource) (string, error) {
 	server := source.Server
 	switch {
 	case server == "", strings.HasPrefix(server, "-"), strings.ContainsAny(server, "/ \t\n\x00"):
-		return "", fmt.Errorf("server: %q is no name of a server", server)
+		return "", fmt.Errorf("server: %q is not a valid server name", server)
 	case !path.IsAbs(source.Path), strings.Contains(source.Path, "\x00"):
 		return "", fmt.Errorf("path: %q is not absolute", source.Path)
 	}

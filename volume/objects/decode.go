@@ -152,7 +152,7 @@ func decodeSecret(manifest []byte, o volume.Object) (any, bool, error) {
 
 func checkKey(field, key string) error {
 	if faults := validation.IsConfigMapKey(key); len(faults) > 0 {
-		return fmt.Errorf("%s: %.80q is no valid key: %s", field, key, strings.Join(faults, "; "))
+		return fmt.Errorf("%s: %.80q is not a valid key: %s", field, key, strings.Join(faults, "; "))
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func Chown(fd int, _ string, uid, gid int) error {
 // is then unchanged.
 func Apply(ctx context.Context, dir string, cfg Config) (Result, error) {
 	if cfg.Group < 0 || cfg.Group > 1<<32-2 {
-		return Result{}, fmt.Errorf("ownership: fsGroup: %d is no group", cfg.Group)
+		return Result{}, fmt.Errorf("ownership: fsGroup: %d is not a valid group ID", cfg.Group)
 	}
 	root, st, err := open(unix.AT_FDCWD, dir, unix.O_DIRECTORY)
 	if err != nil {

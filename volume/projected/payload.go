@@ -50,7 +50,7 @@ func checkPath(name string) error {
 	case strings.HasPrefix(clean, ".."):
 		return fmt.Errorf("path %.80q begins with \"..\"", name)
 	case strings.Contains(name, "\x00") || !utf8.ValidString(name):
-		return fmt.Errorf("path %.80q is no text", name)
+		return fmt.Errorf("path %.80q is not text", name)
 	}
 	for _, part := range parts {
 		if len(part) > maxComponent {
@@ -73,7 +73,7 @@ func (p payload) check() (payload, error) {
 			return nil, fmt.Errorf("path %.80q: mode %#o is not from 0 to 0777", name, f.Mode)
 		}
 		if f.Owner != nil && (*f.Owner < 0 || *f.Owner > 1<<32-2) {
-			return nil, fmt.Errorf("path %.80q: owner %d is no user", name, *f.Owner)
+			return nil, fmt.Errorf("path %.80q: owner %d is not a valid user ID", name, *f.Owner)
 		}
 		clean := path.Clean(name)
 		if _, twice := out[clean]; twice {

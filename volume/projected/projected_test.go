@@ -234,7 +234,7 @@ func TestOnTmpfs(t *testing.T) {
 	// A first mount that fails after the mount of the tmpfs removes it.
 	m.Again, m.FSGroup = false, p(int64(-1))
 	_, err = r.plugin.Mount(t.Context(), m)
-	require.ErrorContains(t, err, "-1 is no group")
+	require.ErrorContains(t, err, "-1 is not a valid group ID")
 	require.NotErrorIs(t, err, volume.ErrUncertain)
 	require.NoDirExists(t, m.Dir)
 }

@@ -154,7 +154,7 @@ func TestFirstMountFails(t *testing.T) {
 		r.m.FSGroup = new(int64)
 		*r.m.FSGroup = -7
 		_, err := r.mount("one")
-		require.ErrorContains(t, err, "-7 is no group")
+		require.ErrorContains(t, err, "-7 is not a valid group ID")
 		require.ErrorIs(t, err, volume.ErrUncertain)
 		require.FileExists(t, r.marker(), "a mounted volume stays")
 	}
