@@ -62,20 +62,20 @@ func TestLayout(t *testing.T) {
 }
 
 func TestAtField(t *testing.T) {
-	odd := errors.New("odd")
-	err := volume.AtField("a", volume.Transient(run.Join(volume.AtField("b", odd), odd)))
-	require.EqualError(t, err, "a.b: odd\na: odd")
+	failed := errors.New("failed")
+	err := volume.AtField("a", volume.Transient(run.Join(volume.AtField("b", failed), failed)))
+	require.EqualError(t, err, "a.b: failed\na: failed")
 	require.ErrorIs(t, err, volume.ErrTransient)
-	require.ErrorIs(t, err, odd)
+	require.ErrorIs(t, err, failed)
 }
 
 func TestMarks(t *testing.T) {
-	odd := errors.New("odd")
+	failed := errors.New("failed")
 	require.NoError(t, volume.Uncertain(nil))
-	for _, err := range []error{volume.Uncertain(odd), volume.Uncertain(volume.Uncertain(odd))} {
-		require.ErrorIs(t, err, odd)
+	for _, err := range []error{volume.Uncertain(failed), volume.Uncertain(volume.Uncertain(failed))} {
+		require.ErrorIs(t, err, failed)
 		require.ErrorIs(t, err, volume.ErrUncertain)
-		require.EqualError(t, err, "odd")
+		require.EqualError(t, err, "failed")
 	}
-	require.NotErrorIs(t, volume.Uncertain(volume.Transient(odd)), volume.ErrUncertain)
+	require.NotErrorIs(t, volume.Uncertain(volume.Transient(failed)), volume.ErrUncertain)
 }

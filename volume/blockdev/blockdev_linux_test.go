@@ -56,17 +56,17 @@ func TestFormatFailsIfContentIsUnknown(t *testing.T) {
 }
 
 func TestUnmountFails(t *testing.T) {
-	odd := errors.New("odd")
+	errInjected := errors.New("odd")
 	for _, failing := range []string{"At", "Unmount"} {
 		m, dir := &mounts.Memory{}, t.TempDir()
 		require.NoError(t, m.Mount(t.Context(), mounts.Mount{Source: "tmpfs", Target: dir, FSType: "tmpfs"}))
 		m.Fault = func(_ context.Context, call, _ string) error {
 			if call == failing {
-				return odd
+				return errInjected
 			}
 			return nil
 		}
-		require.ErrorIs(t, blockdev.Unmount(t.Context(), m, dir), odd)
+		require.ErrorIs(t, blockdev.Unmount(t.Context(), m, dir), errInjected)
 		require.DirExists(t, dir)
 	}
 }

@@ -260,9 +260,9 @@ func TestFSGroup(t *testing.T) {
 		"policy File without a type": {policy: &file, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			group, said := int64(os.Getgid()), both
-			said.FSGroupPolicy = c.policy
-			w := newFixture(t, func(cfg *csi.Config) { cfg.CSIDrivers = said })
+			group, object := int64(os.Getgid()), both
+			object.FSGroupPolicy = c.policy
+			w := newFixture(t, func(cfg *csi.Config) { cfg.CSIDrivers = object })
 			w.fake.can.MountGroup = c.driver
 			m := w.args(persistent(files), "1")
 			m.Spec.Persistent.Spec.CSI.FSType = c.fsType

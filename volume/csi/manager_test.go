@@ -314,16 +314,16 @@ func TestPodWaitsForDriver(t *testing.T) {
 	var drivers lateDrivers
 	inAgent(t, func(a *agent) {
 		for _, step := range []struct {
-			do   func() error
-			says string
-			want []string
+			do      func() error
+			message string
+			want    []string
 		}{
 			{func() error { return a.prepare(uses("1", "pv")) }, `driver "example.com" is not registered on this node: the driver registers soon`, []string{"NodeStageVolume", "NodePublishVolume", "ready 1"}},
 			{func() error { return a.release("1") }, `driver "example.com" is not registered`, []string{"NodeUnpublishVolume", "NodeUnstageVolume"}},
 		} {
-			require.ErrorContains(t, step.do(), step.says)
+			require.ErrorContains(t, step.do(), step.message)
 			time.Sleep(10 * time.Minute)
-			require.Contains(t, a.explain("1")[0], step.says)
+			require.Contains(t, a.explain("1")[0], step.message)
 			a.log.take()
 			drivers.set(a.fake)
 			a.Retry(csi.Name)

@@ -218,7 +218,7 @@ func TestForeignMounts(t *testing.T) {
 
 // If "noswap" is rejected, the volume is mounted without it. Other failures are returned.
 func TestRejectedNoswap(t *testing.T) {
-	odd := errors.New("odd")
+	errInjected := errors.New("odd")
 	m := &mounts.Memory{Unknown: []string{"noswap"}}
 	w := newFixture(t, m, &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory})
 	w.prepare()
@@ -227,12 +227,12 @@ func TestRejectedNoswap(t *testing.T) {
 
 	m.Fault = func(_ context.Context, call, _ string) error {
 		if call == "Mount" || call == "Unmount" {
-			return odd
+			return errInjected
 		}
 		return nil
 	}
 	_, err := w.plugin.Mount(t.Context(), w.mount)
-	require.ErrorIs(t, err, odd)
+	require.ErrorIs(t, err, errInjected)
 	require.ErrorIs(t, err, volume.ErrUncertain, "the folder exists")
 	require.NoFileExists(t, filepath.Join(w.mount.StateDir, "ready"))
 	require.NoError(t, w.unmount(t.Context()))

@@ -786,7 +786,7 @@ func TestEvents(t *testing.T) {
 		}
 		fail(errBoom)
 		reason("FailedMapVolume")
-		fail(reasoned{errBoom})
+		fail(errorWithReason{errBoom})
 		time.Sleep(3 * time.Minute)
 		reason("OwnReason")
 		require.Empty(t, events.take())
@@ -801,9 +801,9 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-type reasoned struct{ error }
+type errorWithReason struct{ error }
 
-func (reasoned) EventReason() string { return "OwnReason" }
+func (errorWithReason) EventReason() string { return "OwnReason" }
 
 // An unreadable claim does not fail a pod whose volume is mounted.
 func TestMountedClaimCannotBeRead(t *testing.T) {

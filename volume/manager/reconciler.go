@@ -51,7 +51,7 @@ func (rc *reconciler) next(now time.Time) (begun []*operation) {
 }
 
 func (rc *reconciler) scan(a item, now time.Time) *operation {
-	rc.due.Remove(a)
+	rc.scheduled.Remove(a)
 	if op := a.base().op; op != nil && !op.stuck && !now.Before(op.stuckAt) {
 		rc.markStuck(op)
 	}

@@ -193,7 +193,7 @@ func (s *script) checkSettled() {
 		u := a.base()
 		step := a.next(s.rc, s.now)
 		s.require(step.do == doNothing && !step.drop, "%s: not scheduled, but has an operation to start: %v, drop: %v", name, step.do, step.drop)
-		s.require(step.at.IsZero() || u.place.In() && !u.due.After(step.at), "%s: no scan is scheduled for %v: %s", name, step.at, step.why)
+		s.require(step.at.IsZero() || u.place.In() && !u.scheduledAt.After(step.at), "%s: no scan is scheduled for %v: %s", name, step.at, step.why)
 	}
 	for uid, p := range s.rc.pods {
 		check(p, "pod "+string(uid))
@@ -391,7 +391,7 @@ func (s *script) finish() {
 		s.advance(max(at.Sub(s.now), 0))
 	}
 	rc := s.rc
-	left := fmt.Sprint(len(rc.pods), len(rc.shared), len(rc.objects), len(rc.claimed), len(rc.unknown), len(rc.unread), rc.slots.used, len(rc.slots.waiting), rc.due.Len())
+	left := fmt.Sprint(len(rc.pods), len(rc.shared), len(rc.objects), len(rc.claimed), len(rc.unknown), len(rc.unread), rc.slots.used, len(rc.slots.waiting), rc.scheduled.Len())
 	s.require(left == "0 0 0 0 0 0 0 0 0", "remaining state at the end: %s", left)
 }
 

@@ -12,10 +12,10 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// picky supports volumes by name.
-type picky struct{ stubPlugin }
+// selectivePlugin supports volumes by name.
+type selectivePlugin struct{ stubPlugin }
 
-func (p picky) Supports(s *volume.Spec) bool { return s.Name == p.name || s.Name == "all" }
+func (p selectivePlugin) Supports(s *volume.Spec) bool { return s.Name == p.name || s.Name == "all" }
 
 // The event message has the most important fact of each volume, without values that change over
 // time.
@@ -51,7 +51,7 @@ func (c oneSpec) Resolve(context.Context, *v1.Pod, v1.Volume) (*volume.Spec, err
 func TestResolveChecks(t *testing.T) {
 	pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{{Name: "other"}, {Name: "v"}}}}
 	pod.Spec.Volumes[1].PersistentVolumeClaim = &v1.PersistentVolumeClaimVolumeSource{}
-	m := &Manager{cfg: Config{Plugins: []volume.Plugin{picky{stubPlugin{name: "v"}}}, Claims: oneSpec{spec: &volume.Spec{Name: "v"}}}}
+	m := &Manager{cfg: Config{Plugins: []volume.Plugin{selectivePlugin{stubPlugin{name: "v"}}}, Claims: oneSpec{spec: &volume.Spec{Name: "v"}}}}
 	r := resolved{name: "v"}
 	err := m.resolveInto(t.Context(), pod, &volumeUse{Name: "v"}, &r)
 	require.ErrorContains(t, err, "spec.volumes[1].persistentVolumeClaim: ")

@@ -59,9 +59,9 @@ type unit struct {
 	err   error // of the last operation; nil after success
 	errAt time.Time
 
-	dirty bool
-	due   time.Time
-	place run.Place
+	dirty       bool
+	scheduledAt time.Time
+	place       run.Place
 }
 
 func (u *unit) base() *unit { return u }

@@ -18,22 +18,22 @@ type item interface {
 // workQueue has the items to examine, now and later, and the pods whose callers must check
 // again.
 type workQueue struct {
-	dirty   []item
-	due     *run.Heap[item]
-	changed set[types.UID]
+	dirty     []item
+	scheduled *run.Heap[item]
+	changed   set[types.UID]
 }
 
 func newWorkQueue() workQueue {
-	return workQueue{changed: set[types.UID]{}, due: run.NewHeap(
-		func(a, b item) bool { return a.base().due.Before(b.base().due) },
+	return workQueue{changed: set[types.UID]{}, scheduled: run.NewHeap(
+		func(a, b item) bool { return a.base().scheduledAt.Before(b.base().scheduledAt) },
 		func(a item) *run.Place { return &a.base().place },
 	)}
 }
 
 // pop returns the next item to examine, or nil.
 func (q *workQueue) pop(now time.Time) item {
-	for first, ok := q.due.First(); ok && !first.base().due.After(now); first, ok = q.due.First() {
-		q.due.Remove(first)
+	for first, ok := q.scheduled.First(); ok && !first.base().scheduledAt.After(now); first, ok = q.scheduled.First() {
+		q.scheduled.Remove(first)
 		q.touch(first)
 	}
 	if len(q.dirty) == 0 {
@@ -47,16 +47,16 @@ func (q *workQueue) pop(now time.Time) item {
 }
 
 func (q *workQueue) push(a item, at time.Time) {
-	a.base().due = at
-	q.due.Put(a)
+	a.base().scheduledAt = at
+	q.scheduled.Put(a)
 }
 
 func (q *workQueue) nextDue() (time.Time, bool) {
-	first, ok := q.due.First()
+	first, ok := q.scheduled.First()
 	if !ok {
 		return time.Time{}, false
 	}
-	return first.base().due, true
+	return first.base().scheduledAt, true
 }
 
 func (q *workQueue) touch(a item) {

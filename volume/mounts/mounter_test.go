@@ -163,13 +163,13 @@ func testLinks(t *testing.T, m mounts.Mounter, dir string) {
 }
 
 func TestMemoryFaults(t *testing.T) {
-	odd := errors.New("odd")
+	errInjected := errors.New("odd")
 	dir := t.TempDir()
 	var failing string
 	m := &mounts.Memory{Unknown: []string{"noswap"}, Fault: func(_ context.Context, call, path string) error {
 		require.Equal(t, dir, path)
 		if call == failing {
-			return odd
+			return errInjected
 		}
 		return nil
 	}}
@@ -182,7 +182,7 @@ func TestMemoryFaults(t *testing.T) {
 		"Below":   func() error { _, err := m.Below(t.Context(), dir); return err },
 	} {
 		failing = call
-		require.ErrorIs(t, try(), odd)
+		require.ErrorIs(t, try(), errInjected)
 	}
 	require.Empty(t, m.Calls())
 	failing = ""

@@ -98,18 +98,18 @@ func TestRefreshAt(t *testing.T) {
 			calls++
 			return Token{Value: "old", Issued: time.Now().Add(-time.Hour), Expires: time.Now().Add(time.Minute)}, nil
 		}
-		odd := hour
-		odd.Audiences = []string{"odd"}
+		oldRequest := hour
+		oldRequest.Audiences = []string{"odd"}
 		before := calls
 		for range 10 {
-			token, err := c.Token(t.Context(), odd)
+			token, err := c.Token(t.Context(), oldRequest)
 			require.NoError(t, err)
 			require.Equal(t, minRequestInterval, time.Until(token.RefreshAt))
 		}
 		require.Equal(t, before+1, calls)
 		m.IssueToken = func(TokenRequest) (Token, error) { return Token{Value: "old", Expires: time.Now()}, nil }
-		odd.Audiences = []string{"odder"}
-		_, err := c.Token(t.Context(), odd)
+		oldRequest.Audiences = []string{"odder"}
+		_, err := c.Token(t.Context(), oldRequest)
 		require.ErrorContains(t, err, "received an expired token")
 	})
 }

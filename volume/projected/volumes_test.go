@@ -147,7 +147,7 @@ func TestInside(t *testing.T) {
 // V7: a failed first mount leaves no files.
 func TestFirstMountFails(t *testing.T) {
 	r := newFixture(t)
-	odd := errors.New("odd")
+	errInjected := errors.New("odd")
 	for _, again := range []bool{false, true} {
 		require.NoError(t, os.MkdirAll(filepath.Join(r.m.Dir, "key", "in the way"), 0o755))
 		r.m.Again, r.m.Found = again, !again
@@ -167,15 +167,15 @@ func TestFirstMountFails(t *testing.T) {
 
 	r.backing.fail = func(method string) error {
 		if method == "unmount" {
-			return odd
+			return errInjected
 		}
 		return nil
 	}
 	_, err = r.mount("one")
-	require.ErrorIs(t, err, odd)
+	require.ErrorIs(t, err, errInjected)
 	require.ErrorIs(t, err, volume.ErrUncertain, "the undo failed")
-	r.backing.fail = func(string) error { return odd }
+	r.backing.fail = func(string) error { return errInjected }
 	_, err = r.mount("one")
-	require.ErrorIs(t, err, odd)
-	require.ErrorIs(t, r.unmount(), odd)
+	require.ErrorIs(t, err, errInjected)
+	require.ErrorIs(t, r.unmount(), errInjected)
 }

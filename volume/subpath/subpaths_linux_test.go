@@ -166,16 +166,16 @@ func TestReleaseIsNeverRecursive(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	odd := errors.New("odd")
+	errInjected := errors.New("odd")
 	for _, failing := range []string{"Mount", "At"} {
 		w := newFixture(t, &mounts.Memory{Fault: func(_ context.Context, call, _ string) error {
 			if call == failing {
-				return odd
+				return errInjected
 			}
 			return nil
 		}})
 		_, err := w.Prepare(t.Context(), w.at)
-		require.ErrorIs(t, err, odd)
+		require.ErrorIs(t, err, errInjected)
 		require.NoError(t, w.Release(t.Context(), w.at))
 	}
 }
