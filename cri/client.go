@@ -197,8 +197,8 @@ func (l *link) refuse(err error) error {
 // size of the reply.
 type codec struct{ encoding.CodecV2 }
 
-// answers is the pool of reply buffers, by size.
-var answers = mem.NewTieredBufferPool(256, 4<<10, 16<<10, 32<<10, 64<<10, 128<<10, 256<<10, 512<<10, 1<<20)
+// replyBuffers is the pool of reply buffers, by size.
+var replyBuffers = mem.NewTieredBufferPool(256, 4<<10, 16<<10, 32<<10, 64<<10, 128<<10, 256<<10, 512<<10, 1<<20)
 
 // Unmarshal implements encoding.CodecV2.
 func (codec) Unmarshal(data mem.BufferSlice, v any) error {
@@ -206,7 +206,7 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if !ok {
 		return fmt.Errorf("%T is not a protobuf message", v)
 	}
-	buf := data.MaterializeToBuffer(answers)
+	buf := data.MaterializeToBuffer(replyBuffers)
 	defer buf.Free()
 	return proto.Unmarshal(buf.ReadOnlyData(), into)
 }

@@ -91,7 +91,7 @@ func (m *HealthMonitor) Run(ctx context.Context) error {
 	polled := run.NewSignal()
 	var group run.Group
 	group.Go("poll", func() { m.poll(ctx, polled) })
-	told := Health{}
+	reported := Health{}
 	down := time.NewTimer(m.untilDown())
 	defer down.Stop()
 	for {
@@ -104,7 +104,7 @@ func (m *HealthMonitor) Run(ctx context.Context) error {
 		case <-polled:
 		case <-down.C:
 		}
-		told = m.tell(ctx, told)
+		reported = m.report(ctx, reported)
 		down.Reset(m.untilDown())
 	}
 }
@@ -120,12 +120,12 @@ func (m *HealthMonitor) untilDown() time.Duration {
 	return time.Hour
 }
 
-// tell compares the health with the last reported health, told, and reports it if it differs. It
+// report compares the health with the last reported health, reported, and reports it if it differs. It
 // returns the newest reported health.
-func (m *HealthMonitor) tell(ctx context.Context, told Health) Health {
+func (m *HealthMonitor) report(ctx context.Context, reported Health) Health {
 	now := m.Health()
-	if !now.differs(told) {
-		return told
+	if !now.differs(reported) {
+		return reported
 	}
 	level := slog.LevelInfo
 	if !now.RuntimeReady.Ready() || !now.NetworkReady.Ready() {

@@ -46,7 +46,7 @@ func badInputCases() []testCase {
 			}
 			sandbox := e.run(e.hostPod())
 			for _, pod := range []*runtimeapi.PodSandboxConfig{nil, {}} {
-				_, err := e.Runtime.CreateContainer(e.ctx, sandbox, e.container("c", nap.command()...), pod)
+				_, err := e.Runtime.CreateContainer(e.ctx, sandbox, e.container("c", sleepProgram.command()...), pod)
 				if err != nil {
 					e.refused(err)
 				}
@@ -72,8 +72,8 @@ func badInputCases() []testCase {
 			for _, id := range []string{mebibyte(), "../../etc", "a b", "%s"} {
 				e.noContainer(id)
 				e.noSandbox(id)
-				require.NoError(e.t, gone(e.Runtime.RemoveContainer(e.ctx, id)))
-				require.NoError(e.t, gone(e.Runtime.RemovePodSandbox(e.ctx, id)))
+				require.NoError(e.t, ignoreNotFound(e.Runtime.RemoveContainer(e.ctx, id)))
+				require.NoError(e.t, ignoreNotFound(e.Runtime.RemovePodSandbox(e.ctx, id)))
 			}
 		}},
 		{"odd filters select nothing", func(e *env) {
@@ -131,7 +131,7 @@ func badSandboxConfig(spoil func(c *runtimeapi.PodSandboxConfig)) func(e *env) {
 func badContainer(want answer, spoil func(c *runtimeapi.ContainerConfig)) func(e *env) {
 	return func(e *env) {
 		pod, sandbox := e.runHost()
-		config := e.container("c", nap.command()...)
+		config := e.container("c", sleepProgram.command()...)
 		spoil(config)
 		id, err := e.Runtime.CreateContainer(e.ctx, sandbox, config, pod)
 		want.judge(e, err)

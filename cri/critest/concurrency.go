@@ -33,7 +33,7 @@ func concurrencyCases() []testCase {
 				if sandboxes[i], err = e.Runtime.RunPodSandbox(e.ctx, configs[i], ""); err != nil {
 					return fmt.Errorf("run: %w", err)
 				}
-				if containers[i], err = e.Runtime.CreateContainer(e.ctx, sandboxes[i], e.container("c", nap.command()...), configs[i]); err != nil {
+				if containers[i], err = e.Runtime.CreateContainer(e.ctx, sandboxes[i], e.container("c", sleepProgram.command()...), configs[i]); err != nil {
 					return fmt.Errorf("create: %w", err)
 				}
 				return e.Runtime.StartContainer(e.ctx, containers[i])
@@ -61,7 +61,7 @@ func concurrencyCases() []testCase {
 		}},
 		{"one of many callers gets a container's name", func(e *env) {
 			pod, sandbox := e.runHost()
-			config := e.container("c", nap.command()...)
+			config := e.container("c", sleepProgram.command()...)
 			e.onlyOne(together(10, func(int) error {
 				_, err := e.Runtime.CreateContainer(e.ctx, sandbox, config, pod)
 				return err
@@ -73,7 +73,7 @@ func concurrencyCases() []testCase {
 			e.t.Cleanup(func() {
 				late := *e
 				var cancel context.CancelFunc
-				late.ctx, cancel = context.WithTimeout(context.WithoutCancel(e.ctx), patience)
+				late.ctx, cancel = context.WithTimeout(context.WithoutCancel(e.ctx), waitTimeout)
 				defer cancel()
 				for _, sandbox := range late.sandboxes(pod) {
 					late.removePod(sandbox.GetId())
@@ -86,7 +86,7 @@ func concurrencyCases() []testCase {
 			require.Len(e.t, e.sandboxes(pod), 1)
 		}},
 		{"one of many callers starts a container", func(e *env) {
-			id := e.alone(e.create, nap)
+			id := e.alone(e.create, sleepProgram)
 			e.onlyOne(together(5, func(int) error { return e.Runtime.StartContainer(e.ctx, id) }))
 			require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(id).GetState())
 		}},
@@ -111,9 +111,9 @@ func concurrencyCases() []testCase {
 		// A removal may be refused during another one; the result is the same.
 		{"all callers of a removal return when it is over", func(e *env) {
 			pod, sandbox := e.runHost()
-			id := e.start(sandbox, e.container("c", nap.command()...), pod)
+			id := e.start(sandbox, e.container("c", sleepProgram.command()...), pod)
 			worked := 0
-			for _, err := range together(5, func(int) error { return gone(e.Runtime.RemoveContainer(e.ctx, id)) }) {
+			for _, err := range together(5, func(int) error { return ignoreNotFound(e.Runtime.RemoveContainer(e.ctx, id)) }) {
 				if err == nil {
 					worked++
 					continue
@@ -126,7 +126,7 @@ func concurrencyCases() []testCase {
 		{"a stop during the start leaves a state that can be stopped", func(e *env) {
 			pod, sandbox := e.runHost()
 			for i := range 5 {
-				id := e.create(sandbox, e.container(fmt.Sprintf("c%d", i), nap.command()...), pod)
+				id := e.create(sandbox, e.container(fmt.Sprintf("c%d", i), sleepProgram.command()...), pod)
 				for _, err := range together(2, func(i int) error {
 					if i == 0 {
 						return e.Runtime.StartContainer(e.ctx, id)
@@ -145,7 +145,7 @@ func concurrencyCases() []testCase {
 			pod, sandbox := e.runHost()
 			ids := make([]string, 4)
 			for i := range ids {
-				ids[i] = e.create(sandbox, e.container(fmt.Sprintf("c%d", i), nap.command()...), pod)
+				ids[i] = e.create(sandbox, e.container(fmt.Sprintf("c%d", i), sleepProgram.command()...), pod)
 			}
 			for _, err := range together(len(ids)+1, func(i int) error {
 				if i < len(ids) {
@@ -167,7 +167,7 @@ func concurrencyCases() []testCase {
 			id := e.alone(e.startReady, stubborn)
 			errs := together(2, func(i int) error {
 				if i == 0 {
-					return gone(e.Runtime.StopContainer(e.ctx, id, patience/2))
+					return ignoreNotFound(e.Runtime.StopContainer(e.ctx, id, waitTimeout/2))
 				}
 				return e.Runtime.RemoveContainer(e.ctx, id)
 			})
@@ -178,7 +178,7 @@ func concurrencyCases() []testCase {
 			id := e.alone(e.startReady, stubborn)
 			errs := together(2, func(i int) error {
 				if i == 0 {
-					return e.Runtime.StopContainer(e.ctx, id, patience/2)
+					return e.Runtime.StopContainer(e.ctx, id, waitTimeout/2)
 				}
 				return e.Runtime.StopContainer(e.ctx, id, 0)
 			})
@@ -234,7 +234,7 @@ func (e *env) onlyOne(errs []error) {
 
 func (e *env) churn(sandbox string, pod *runtimeapi.PodSandboxConfig) error {
 	for range 5 {
-		id, err := e.Runtime.CreateContainer(e.ctx, sandbox, e.container("c", nap.command()...), pod)
+		id, err := e.Runtime.CreateContainer(e.ctx, sandbox, e.container("c", sleepProgram.command()...), pod)
 		if err != nil {
 			return err
 		}
@@ -269,7 +269,7 @@ func (e *env) observe(ctx context.Context, sandbox string) error {
 		}
 		for _, entry := range list {
 			response, err := e.Runtime.ContainerStatus(e.ctx, entry.GetId(), false)
-			if err != nil && gone(err) == nil {
+			if err != nil && ignoreNotFound(err) == nil {
 				continue
 			}
 			if err := errors.Join(err, fault(response.GetStatus())); err != nil {

@@ -76,7 +76,7 @@ func containerCases() []testCase {
 			require.LessOrEqual(e.t, s.GetCreatedAt(), s.GetStartedAt())
 			// A runtime may record the end of a short program before its start.
 			require.LessOrEqual(e.t, s.GetCreatedAt(), s.GetFinishedAt())
-			long := e.start(sandbox, e.container("long", nap.command()...), pod)
+			long := e.start(sandbox, e.container("long", sleepProgram.command()...), pod)
 			require.NoError(e.t, e.Runtime.StopContainer(e.ctx, long, time.Minute))
 			s = e.status(long)
 			require.LessOrEqual(e.t, s.GetStartedAt(), s.GetFinishedAt())
@@ -103,7 +103,7 @@ func containerCases() []testCase {
 		{"another exit code is an Error", exitsWith(exit3, 3, "Error")},
 		{"the highest exit code arrives", exitsWith(exit255, 255, "Error")},
 		{"the default action of the stop signal ends a container", func(e *env) {
-			id := e.alone(e.start, nap)
+			id := e.alone(e.start, sleepProgram)
 			require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, time.Minute))
 			s := e.status(id)
 			require.Equal(e.t, int32(143), s.GetExitCode())
@@ -138,18 +138,18 @@ func containerCases() []testCase {
 			e.same(s, e.status(id))
 		}},
 		{"environment, arguments and folder reach the program", func(e *env) {
-			config := e.container("c", tell.command()...)
+			config := e.container("c", envPrinter.command()...)
 			config.Args = []string{"name", "one", "two words", ""}
 			config.Envs = []*runtimeapi.KeyValue{
 				{Key: "GREETING", Value: []byte("hello")}, {Key: "SPACED", Value: []byte("a b  c")}, {Key: "EMPTY"},
 			}
 			config.WorkingDir = "/data"
-			told := e.told(e.hostPod(), config)
-			require.Equal(e.t, "hello", told["greeting"])
-			require.Equal(e.t, "a b  c", told["spaced"])
-			require.Equal(e.t, "set", told["empty"])
-			require.Equal(e.t, "/data", told["dir"])
-			require.Equal(e.t, "[one][two words][]", told["args"])
+			printed := e.printedEnv(e.hostPod(), config)
+			require.Equal(e.t, "hello", printed["greeting"])
+			require.Equal(e.t, "a b  c", printed["spaced"])
+			require.Equal(e.t, "set", printed["empty"])
+			require.Equal(e.t, "/data", printed["dir"])
+			require.Equal(e.t, "[one][two words][]", printed["args"])
 		}},
 		{"a mounted folder is the host's", func(e *env) {
 			pod := e.hostPod()

@@ -18,8 +18,8 @@ import (
 	"github.com/podwright/podwright/cri"
 )
 
-// patience bounds the wait of a case for an asynchronous effect. Only failing tests reach it.
-const patience = 2 * time.Minute
+// waitTimeout bounds the wait of a case for an asynchronous effect. Only failing tests reach it.
+const waitTimeout = 2 * time.Minute
 
 const (
 	// absentID has the form of an id, but no object has it.
@@ -41,7 +41,7 @@ func newEnv(t testing.TB, s Subject, r *report) *env {
 	require.NotNil(t, s.Runtime, "Subject.Runtime")
 	require.NotNil(t, s.Images, "Subject.Images")
 	require.NotEmpty(t, s.Image, "Subject.Image")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	t.Cleanup(cancel)
 	e := &env{Subject: s, t: t, ctx: ctx, report: r}
 	version, err := s.Runtime.Version(ctx)
@@ -109,10 +109,10 @@ func (e *env) runHost() (pod *runtimeapi.PodSandboxConfig, id string) {
 
 func (e *env) removePod(sandboxID string) {
 	e.t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), waitTimeout)
 	defer cancel()
-	require.NoError(e.t, gone(e.Runtime.StopPodSandbox(ctx, sandboxID)))
-	require.NoError(e.t, gone(e.Runtime.RemovePodSandbox(ctx, sandboxID)))
+	require.NoError(e.t, ignoreNotFound(e.Runtime.StopPodSandbox(ctx, sandboxID)))
+	require.NoError(e.t, ignoreNotFound(e.Runtime.RemovePodSandbox(ctx, sandboxID)))
 }
 
 func (e *env) create(sandboxID string, config *runtimeapi.ContainerConfig, pod *runtimeapi.PodSandboxConfig) string {
@@ -154,19 +154,19 @@ func (e *env) mount(config *runtimeapi.ContainerConfig) (dir string) {
 	return dir
 }
 
-// told runs the program tell in a container to its end and returns its output.
-func (e *env) told(pod *runtimeapi.PodSandboxConfig, config *runtimeapi.ContainerConfig) map[string]string {
+// printedEnv runs the program envPrinter in a container to its end and returns its output.
+func (e *env) printedEnv(pod *runtimeapi.PodSandboxConfig, config *runtimeapi.ContainerConfig) map[string]string {
 	e.t.Helper()
 	dir := e.mount(config)
 	require.Zero(e.t, e.exited(e.start(e.run(pod), config, pod)).GetExitCode())
-	text, err := os.ReadFile(filepath.Join(dir, "told"))
+	text, err := os.ReadFile(filepath.Join(dir, "environment"))
 	require.NoError(e.t, err)
-	told := map[string]string{}
+	out := map[string]string{}
 	for line := range strings.Lines(string(text)) {
 		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
-		told[key] = value
+		out[key] = value
 	}
-	return told
+	return out
 }
 
 func (e *env) status(id string) *runtimeapi.ContainerStatus {

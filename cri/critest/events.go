@@ -76,7 +76,7 @@ func eventCases() []testCase {
 		{"a container that ends by itself has a stopped event with its exit code", func(e *env) {
 			w := e.watch(nil)
 			p := e.newPod()
-			id := e.start(p.id, e.container("main", speaks.command()...), p.config)
+			id := e.start(p.id, e.container("main", writesBoth.command()...), p.config)
 			require.Equal(e.t, []runtimeapi.ContainerEventType{createdEvent, startedEvent, stoppedEvent}, e.kinds(w, id, 3))
 			status := e.event(w, id, stoppedEvent).GetContainersStatuses()
 			require.Len(e.t, status, 1)
@@ -136,7 +136,7 @@ func eventCases() []testCase {
 			})
 			p := e.newPod()
 			for i := range 5 {
-				id := e.start(p.id, e.container(fmt.Sprintf("main%d", i), speaks.command()...), p.config)
+				id := e.start(p.id, e.container(fmt.Sprintf("main%d", i), writesBoth.command()...), p.config)
 				e.event(w, id, stoppedEvent)
 				e.eventually("the state", func() bool {
 					mu.Lock()
@@ -152,7 +152,7 @@ func eventCases() []testCase {
 			p := e.newPod()
 			var ids []string
 			for i := range 20 {
-				ids = append(ids, e.start(p.id, e.container(fmt.Sprintf("main%d", i), speaks.command()...), p.config))
+				ids = append(ids, e.start(p.id, e.container(fmt.Sprintf("main%d", i), writesBoth.command()...), p.config))
 			}
 			for _, id := range ids {
 				require.Equal(e.t, []runtimeapi.ContainerEventType{createdEvent, startedEvent, stoppedEvent}, e.kinds(w, id, 3))
@@ -194,7 +194,7 @@ func (e *env) watch(also func(*runtimeapi.ContainerEventResponse)) *watcher {
 	})
 	p := e.newPod()
 	for i := uint32(0); ; i++ {
-		config := e.container("knock", speaks.command()...)
+		config := e.container("knock", writesBoth.command()...)
 		config.Metadata.Attempt = i
 		id := e.create(p.id, config, p.config)
 		require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))

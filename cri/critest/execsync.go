@@ -19,7 +19,7 @@ import (
 func execSyncCases() []testCase {
 	return []testCase{
 		{"a command's two streams and its exit code come apart", func(e *env) {
-			stdout, stderr, err := e.exec(e.ready(e.newPod(), "main", quits), speaks, execTime)
+			stdout, stderr, err := e.exec(e.ready(e.newPod(), "main", quits), writesBoth, execTime)
 			requireExit(e.t, err, 3)
 			require.Equal(e.t, "out\n", stdout)
 			require.Equal(e.t, "err\n", stderr)
@@ -46,14 +46,14 @@ func execSyncCases() []testCase {
 			config := e.container("main", quits.command()...)
 			config.Envs = []*runtimeapi.KeyValue{{Key: "COLOR", Value: []byte("blue")}}
 			config.WorkingDir = "/tmp"
-			stdout, _, err := e.exec(e.start(p.id, config, p.config), tells, execTime)
+			stdout, _, err := e.exec(e.start(p.id, config, p.config), execReporter, execTime)
 			require.NoError(e.t, err)
 			require.Equal(e.t, "blue\n/tmp\n0\n", stdout)
 		}},
 		{"a command's output is not in the container's log", func(e *env) {
 			p := e.newPod()
 			id := e.ready(p, "main", quits)
-			_, _, err := e.exec(id, speaks, execTime)
+			_, _, err := e.exec(id, writesBoth, execTime)
 			requireExit(e.t, err, 3)
 			require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, time.Minute))
 			require.Equal(e.t, []string{"ready"}, e.text(p, "main"))
@@ -80,7 +80,7 @@ func execSyncCases() []testCase {
 			e.eventually("the command runs", func() bool { return fileSize(file) > 0 })
 			cancel()
 			require.ErrorIs(e.t, <-result, context.Canceled)
-			_, _, err := e.exec(id, speaks, execTime)
+			_, _, err := e.exec(id, writesBoth, execTime)
 			requireExit(e.t, err, 3)
 			require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(id).GetState())
 			require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
@@ -140,7 +140,7 @@ func execSyncCases() []testCase {
 			p := e.newPod()
 			id := e.create(p.id, e.container("main", quits.command()...), p.config)
 			try := func() error {
-				_, _, err := e.Runtime.ExecSync(e.ctx, id, speaks.command(), execTime)
+				_, _, err := e.Runtime.ExecSync(e.ctx, id, writesBoth.command(), execTime)
 				return err
 			}
 			e.notRun(try())

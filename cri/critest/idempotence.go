@@ -24,7 +24,7 @@ func idempotenceCases() []testCase {
 			id := e.create(sandbox, e.container("c", sleeper.command()...), pod)
 			require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))
 			for range 3 {
-				require.NoError(e.t, gone(e.Runtime.RemoveContainer(e.ctx, id)))
+				require.NoError(e.t, ignoreNotFound(e.Runtime.RemoveContainer(e.ctx, id)))
 			}
 			require.Equal(e.t, []string{other}, e.containerIDs(&runtimeapi.ContainerFilter{PodSandboxId: sandbox}))
 		}},
@@ -44,7 +44,7 @@ func idempotenceCases() []testCase {
 			require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, id))
 			require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, id))
 			for range 3 {
-				require.NoError(e.t, gone(e.Runtime.RemovePodSandbox(e.ctx, id)))
+				require.NoError(e.t, ignoreNotFound(e.Runtime.RemovePodSandbox(e.ctx, id)))
 			}
 		}},
 		{"stopping what was removed does nothing", func(e *env) {
@@ -52,17 +52,17 @@ func idempotenceCases() []testCase {
 			container := e.create(sandbox, e.container("c", sleeper.command()...), pod)
 			require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, sandbox))
 			for range 2 {
-				require.NoError(e.t, gone(e.Runtime.StopContainer(e.ctx, container, time.Second)))
-				require.NoError(e.t, gone(e.Runtime.StopPodSandbox(e.ctx, sandbox)))
+				require.NoError(e.t, ignoreNotFound(e.Runtime.StopContainer(e.ctx, container, time.Second)))
+				require.NoError(e.t, ignoreNotFound(e.Runtime.StopPodSandbox(e.ctx, sandbox)))
 			}
 			e.noSandbox(sandbox)
 		}},
 		{"what never was can be stopped and removed", func(e *env) {
 			for range 2 {
-				require.NoError(e.t, gone(e.Runtime.StopContainer(e.ctx, absentID, time.Second)))
-				require.NoError(e.t, gone(e.Runtime.RemoveContainer(e.ctx, absentID)))
-				require.NoError(e.t, gone(e.Runtime.StopPodSandbox(e.ctx, absentID)))
-				require.NoError(e.t, gone(e.Runtime.RemovePodSandbox(e.ctx, absentID)))
+				require.NoError(e.t, ignoreNotFound(e.Runtime.StopContainer(e.ctx, absentID, time.Second)))
+				require.NoError(e.t, ignoreNotFound(e.Runtime.RemoveContainer(e.ctx, absentID)))
+				require.NoError(e.t, ignoreNotFound(e.Runtime.StopPodSandbox(e.ctx, absentID)))
+				require.NoError(e.t, ignoreNotFound(e.Runtime.RemovePodSandbox(e.ctx, absentID)))
 			}
 			e.noContainer(absentID)
 		}},

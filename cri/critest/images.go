@@ -190,7 +190,7 @@ func (e *env) otherImage() string {
 		e.t.Skip("Subject.OtherImage is not set")
 	}
 	e.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), waitTimeout)
 		defer cancel()
 		_, err := e.Images.PullImage(ctx, imageSpec(e.OtherImage), nil, nil)
 		require.NoError(e.t, err)

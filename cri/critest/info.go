@@ -70,7 +70,7 @@ func infoCases() []testCase {
 			}
 		}},
 		{"metrics are listed by sandbox", func(e *env) {
-			e.alone(e.start, nap)
+			e.alone(e.start, sleepProgram)
 			metrics, err := e.Runtime.ListPodSandboxMetrics(e.ctx)
 			e.optional("ListPodSandboxMetrics", err)
 			require.NoError(e.t, err)

@@ -22,7 +22,7 @@ func logCases() []testCase {
 	return []testCase{
 		{"each stream's lines are in the log under its name", func(e *env) {
 			byStream := map[logs.Stream][]string{}
-			for _, line := range e.logOf(speaks) {
+			for _, line := range e.logOf(writesBoth) {
 				require.False(e.t, line.Partial)
 				byStream[line.Stream] = append(byStream[line.Stream], string(line.Content))
 			}
@@ -59,7 +59,7 @@ func logCases() []testCase {
 		}},
 		{"a terminal's output is all stdout", func(e *env) {
 			p := e.newPod()
-			config := e.container("main", speaks.command()...)
+			config := e.container("main", writesBoth.command()...)
 			config.Tty = true
 			e.exited(e.start(p.id, config, p.config))
 			lines := e.lines(p, "main")
@@ -122,7 +122,7 @@ func logCases() []testCase {
 		}},
 		{"a log can be reopened only while its container runs", func(e *env) {
 			p := e.newPod()
-			id := e.create(p.id, e.container("main", speaks.command()...), p.config)
+			id := e.create(p.id, e.container("main", writesBoth.command()...), p.config)
 			e.refused(e.Runtime.ReopenContainerLog(e.ctx, id))
 			require.NoError(e.t, e.Runtime.StartContainer(e.ctx, id))
 			e.exited(id)
@@ -132,7 +132,7 @@ func logCases() []testCase {
 		}},
 		{"without log_path there is no log", func(e *env) {
 			p := e.newPod()
-			config := e.container("main", speaks.command()...)
+			config := e.container("main", writesBoth.command()...)
 			config.LogPath = ""
 			status := e.exited(e.start(p.id, config, p.config))
 			require.Empty(e.t, status.GetLogPath())

@@ -38,7 +38,7 @@ func (a answer) judge(e *env, err error) {
 	case a == fails:
 		e.refused(err)
 	case a == done:
-		require.NoError(e.t, gone(err))
+		require.NoError(e.t, ignoreNotFound(err))
 	case err != nil:
 		e.refused(err)
 	}
@@ -117,8 +117,8 @@ func containerStates() []orderState {
 		}}
 	}
 	return []orderState{
-		in("a created container", nap.command(), func(*env, string, string) {}),
-		in("a running container", nap.command(), func(e *env, _, id string) {
+		in("a created container", sleepProgram.command(), func(*env, string, string) {}),
+		in("a running container", sleepProgram.command(), func(e *env, _, id string) {
 			require.NoError(e.t, e.Runtime.StartContainer(e.ctx, id))
 		}),
 		in("an exited container", exit3.command(), func(e *env, _, id string) {
@@ -128,10 +128,10 @@ func containerStates() []orderState {
 		in("a container that could not start", []string{"/critest/no-such-executable"}, func(e *env, _, id string) {
 			e.refused(e.Runtime.StartContainer(e.ctx, id))
 		}),
-		in("a created container in a stopped sandbox", nap.command(), func(e *env, sandbox, _ string) {
+		in("a created container in a stopped sandbox", sleepProgram.command(), func(e *env, sandbox, _ string) {
 			require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, sandbox))
 		}),
-		in("a removed container", nap.command(), func(e *env, _, id string) {
+		in("a removed container", sleepProgram.command(), func(e *env, _, id string) {
 			require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))
 		}),
 		{"an unknown container", func(*env) string { return absentID }},
@@ -174,13 +174,13 @@ func containerCalls() []orderCall {
 // created, running, exited, could not start, in a stopped sandbox, removed, unknown, empty id.
 func containerOutcomes() [][]outcome {
 	o := func(a answer) outcome { return outcome{answer: a} }
-	gone := outcome{ok, removed}
+	ignoreNotFound := outcome{ok, removed}
 	onlyRunning := []outcome{o(refused), o(ok), o(refused), o(refused), o(refused), o(missing), o(missing), o(fails)}
 	return [][]outcome{
 		{{ok, running}, o(refused), o(refused), o(refused), {fails, notRunning}, o(missing), o(missing), o(fails)},
 		{o(ok), {ok, stopped}, o(ok), o(ok), o(ok), o(done), o(done), o(fails)},
 		{o(ok), {ok, stopped}, o(ok), o(ok), o(ok), o(done), o(done), o(fails)},
-		{gone, gone, gone, gone, gone, o(done), o(done), o(fails)},
+		{ignoreNotFound, ignoreNotFound, ignoreNotFound, ignoreNotFound, ignoreNotFound, o(done), o(done), o(fails)},
 		{o(ok), o(ok), o(ok), o(ok), o(ok), o(missing), o(missing), o(fails)},
 		onlyRunning,
 		onlyRunning,

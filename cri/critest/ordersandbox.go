@@ -16,7 +16,7 @@ func sandboxStates() []orderState {
 	return []orderState{
 		in("a ready sandbox", func(*env, string, *runtimeapi.PodSandboxConfig) {}),
 		in("a sandbox with a running container", func(e *env, id string, pod *runtimeapi.PodSandboxConfig) {
-			e.start(id, e.container("busy", nap.command()...), pod)
+			e.start(id, e.container("busy", sleepProgram.command()...), pod)
 		}),
 		in("a stopped sandbox", func(e *env, id string, _ *runtimeapi.PodSandboxConfig) {
 			require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, id))
@@ -59,7 +59,7 @@ func sandboxCalls() []orderCall {
 // start; the container must not run in any case.
 func createIn(e *env, id string) error {
 	pod := e.hostPod()
-	container, err := e.Runtime.CreateContainer(e.ctx, id, e.container("new", nap.command()...), pod)
+	container, err := e.Runtime.CreateContainer(e.ctx, id, e.container("new", sleepProgram.command()...), pod)
 	if err != nil {
 		return err
 	}
@@ -77,11 +77,11 @@ func createIn(e *env, id string) error {
 // separate cases.
 func sandboxOutcomes() [][]outcome {
 	o := func(a answer) outcome { return outcome{answer: a} }
-	end, gone := outcome{ok, stopped}, outcome{ok, removed}
+	end, ignoreNotFound := outcome{ok, stopped}, outcome{ok, removed}
 	return [][]outcome{
 		{o(ok), o(ok), o(ok), o(missing), o(missing), o(fails)},
 		{end, end, o(ok), o(done), o(done), o(fails)},
-		{gone, gone, gone, o(done), o(done), o(fails)},
+		{ignoreNotFound, ignoreNotFound, ignoreNotFound, o(done), o(done), o(fails)},
 		{o(ok), o(ok), o(either), o(missing), o(missing), o(fails)},
 		{o(ok), o(ok), o(refused), o(missing), o(missing), o(fails)},
 		{o(either), o(either), o(either), o(missing), o(missing), o(fails)},

@@ -34,8 +34,8 @@ var (
 		syscall.Signal(10): {exits: true, code: 3}, syscall.SIGTERM: {exits: true, code: 4},
 	})}
 
-	// speaks prints a line to each of its streams and ends with code 3.
-	speaks = program{`echo out; echo err >&2; exit 3`, func(_ context.Context, p *fake.Process) int {
+	// writesBoth prints a line to each of its streams and ends with code 3.
+	writesBoth = program{`echo out; echo err >&2; exit 3`, func(_ context.Context, p *fake.Process) int {
 		print(p.Stdout, "out\n")
 		print(p.Stderr, "err\n")
 		return 3
@@ -75,8 +75,8 @@ var (
 
 	// big prints one mebibyte.
 	big = program{`head -c 1048576 /dev/zero | tr '\0' x`, prints(strings.Repeat("x", 1<<20))}
-	// tells prints its environment and folder, and the size of its standard input.
-	tells = program{`echo $COLOR; pwd; cat | wc -c`, func(_ context.Context, p *fake.Process) int {
+	// execReporter prints its environment and folder, and the size of its standard input.
+	execReporter = program{`echo $COLOR; pwd; cat | wc -c`, func(_ context.Context, p *fake.Process) int {
 		n, _ := io.Copy(io.Discard, p.Stdin)
 		fmt.Fprintf(p.Stdout, "%s\n%s\n%d\n", p.Getenv("COLOR"), p.Dir, n)
 		return 0
@@ -88,8 +88,8 @@ var (
 func outputPrograms() []program {
 	return []program{
 		quits, unprepared, counts, picky,
-		speaks, blanks, unended, long, binary, slow, dying, steady,
-		big, tells, beats, echoes, measures, talks, listens,
+		writesBoth, blanks, unended, long, binary, slow, dying, steady,
+		big, execReporter, beats, echoes, measures, lineEcho, echoServer,
 	}
 }
 

@@ -23,8 +23,8 @@ var (
 	sleeper = program{`trap "exit 0" TERM; echo ready; while true; do sleep 0.1; done`, onSignals(map[syscall.Signal]reaction{syscall.SIGTERM: {exits: true}})}
 	// stubborn ignores SIGTERM. It prints "ready" when it does.
 	stubborn = program{`trap "" TERM; echo ready; while true; do sleep 0.1; done`, onSignals(nil)}
-	// nap handles no signals.
-	nap = program{`exec sleep 36000`, fake.SleepUntilStopped}
+	// sleepProgram handles no signals.
+	sleepProgram = program{`exec sleep 36000`, fake.SleepUntilStopped}
 	// These programs end at once.
 	exit0   = program{`exit 0`, fake.Exit(0)}
 	exit3   = program{`exit 3`, fake.Exit(3)}
@@ -33,13 +33,13 @@ var (
 	greedy = program{`tail /dev/zero`, fake.OutOfMemory}
 	// touch writes a line to /data/touched and ends with code 9 if it cannot.
 	touch = program{`echo touched > /data/touched || exit 9`, touchData}
-	// tell writes its environment to /data/told; see env.told.
-	tell = program{`{ echo "greeting=$GREETING"; echo "spaced=$SPACED"; echo "empty=${EMPTY+set}"; echo "dir=$PWD"; ` +
-		`echo "hostname=$(hostname)"; printf args=; printf "[%s]" "$@"; echo; } > /data/told`, tellData}
+	// envPrinter writes its environment to /data/environment; see env.printedEnv.
+	envPrinter = program{`{ echo "greeting=$GREETING"; echo "spaced=$SPACED"; echo "empty=${EMPTY+set}"; echo "dir=$PWD"; ` +
+		`echo "hostname=$(hostname)"; printf args=; printf "[%s]" "$@"; echo; } > /data/environment`, printEnvData}
 )
 
 func programs() []program {
-	return append([]program{sleeper, stubborn, nap, exit0, exit3, exit255, greedy, touch, tell}, outputPrograms()...)
+	return append([]program{sleeper, stubborn, sleepProgram, exit0, exit3, exit255, greedy, touch, envPrinter}, outputPrograms()...)
 }
 
 func (p program) command() []string { return []string{"sh", "-c", p.script} }
@@ -64,7 +64,7 @@ func touchData(_ context.Context, p *fake.Process) int {
 	return 0
 }
 
-func tellData(_ context.Context, p *fake.Process) int {
+func printEnvData(_ context.Context, p *fake.Process) int {
 	dir, empty, args := p.Dir, "", []string{}
 	if dir == "" {
 		dir = "/"
@@ -79,7 +79,7 @@ func tellData(_ context.Context, p *fake.Process) int {
 	}
 	text := fmt.Sprintf("greeting=%s\nspaced=%s\nempty=%s\ndir=%s\nhostname=%s\nargs=[%s]\n",
 		p.Getenv("GREETING"), p.Getenv("SPACED"), empty, dir, p.Pod.Hostname, strings.Join(args, "]["))
-	if writeData(p, "told", text) != nil {
+	if writeData(p, "environment", text) != nil {
 		return 1
 	}
 	return 0

@@ -72,7 +72,7 @@ func sharesOf(id string, shares int64) *runtimeapi.UpdateContainerResourcesReque
 }
 
 func limited(e *env, name string) *runtimeapi.ContainerConfig {
-	config := e.container(name, nap.command()...)
+	config := e.container(name, sleepProgram.command()...)
 	config.Linux.Resources = &runtimeapi.LinuxContainerResources{
 		CpuPeriod: 100_000, CpuQuota: 50_000, CpuShares: 512, MemoryLimitInBytes: 64 << 20,
 	}

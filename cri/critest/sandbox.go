@@ -165,7 +165,7 @@ func sandboxCases() []testCase {
 		{"containers have the sandbox's hostname", func(e *env) {
 			pod := e.pod()
 			pod.Hostname = "critest-host"
-			require.Equal(e.t, "critest-host", e.told(pod, e.container("c", tell.command()...))["hostname"])
+			require.Equal(e.t, "critest-host", e.printedEnv(pod, e.container("c", envPrinter.command()...))["hostname"])
 		}},
 		{"a namespaced sysctl is accepted", func(e *env) {
 			pod := e.pod()
@@ -175,8 +175,8 @@ func sandboxCases() []testCase {
 	}
 }
 
-// gone replaces NotFound with nil, as callers do after a stop or a removal.
-func gone(err error) error {
+// ignoreNotFound replaces NotFound with nil, as callers do after a stop or a removal.
+func ignoreNotFound(err error) error {
 	if cri.IsNotFound(err) {
 		return nil
 	}

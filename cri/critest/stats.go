@@ -39,7 +39,7 @@ func statsCases() []testCase {
 		{"a container that does not run has no processor time", func(e *env) {
 			p := e.newPod()
 			created := e.create(p.id, e.container("created", quits.command()...), p.config)
-			exited := e.start(p.id, e.container("exited", speaks.command()...), p.config)
+			exited := e.start(p.id, e.container("exited", writesBoth.command()...), p.config)
 			e.exited(exited)
 			for _, id := range []string{created, exited} {
 				if stats, err := e.Runtime.ContainerStats(e.ctx, id); err == nil {

@@ -164,7 +164,7 @@ func (e *env) sleep(d time.Duration) {
 }
 
 // longGrace exceeds the time of a case: a stop that waits for its end fails.
-const longGrace = 2 * patience
+const longGrace = 2 * waitTimeout
 
 // stopTwice stops a container that ignores the signal, and stops it again after the signal has
 // arrived. It returns the duration of the second stop and the output of the container.

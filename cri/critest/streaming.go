@@ -20,7 +20,7 @@ func streamingCases() []testCase {
 		{"exec: a command's streams and its exit code come over the session", withClient(func(e *env) {
 			id := e.ready(e.newPod(), "main", quits)
 			var stdout, stderr capture
-			url := e.execURL(id, speaks, &runtimeapi.ExecRequest{Stdout: true, Stderr: true})
+			url := e.execURL(id, writesBoth, &runtimeapi.ExecRequest{Stdout: true, Stderr: true})
 			code, err := e.Sessions.Exec(e.ctx, url, fake.Session{Stdout: &stdout, Stderr: &stderr})
 			require.NoError(e.t, err)
 			require.Equal(e.t, 3, code)
@@ -43,7 +43,7 @@ func streamingCases() []testCase {
 			id := e.ready(e.newPod(), "main", quits)
 			stdin, _ := io.Pipe()
 			var stdout capture
-			url := e.execURL(id, speaks, &runtimeapi.ExecRequest{Stdin: true, Stdout: true, Tty: true})
+			url := e.execURL(id, writesBoth, &runtimeapi.ExecRequest{Stdin: true, Stdout: true, Tty: true})
 			code, err := e.Sessions.Exec(e.ctx, url, fake.Session{Stdin: stdin, Stdout: &stdout, TTY: true})
 			require.NoError(e.t, err)
 			require.Equal(e.t, 3, code)
@@ -63,7 +63,7 @@ func streamingCases() []testCase {
 				}
 				return err
 			})
-			e.wants(&stdout, "first")
+			e.requireOutput(&stdout, "first")
 			sizes <- fake.TerminalSize{Width: 88, Height: 44}
 			require.NoError(e.t, <-result)
 		})},
@@ -95,7 +95,7 @@ func streamingCases() []testCase {
 				_, err := e.Sessions.Exec(ctx, url, fake.Session{Stdout: &stdout})
 				return err
 			})
-			e.wants(&stdout, "line 30\n")
+			e.requireOutput(&stdout, "line 30\n")
 			cancel()
 			require.ErrorIs(e.t, <-result, context.Canceled)
 			require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(id).GetState())
@@ -113,7 +113,7 @@ func streamingCases() []testCase {
 				}
 				return nil
 			})
-			e.wants(&stdout, "line 30\n")
+			e.requireOutput(&stdout, "line 30\n")
 			require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
 			require.NoError(e.t, <-result)
 			require.NoError(e.t, e.ctx.Err())
@@ -121,7 +121,7 @@ func streamingCases() []testCase {
 		{"exec and attach: a request without streams, or with a terminal's stderr, is refused", func(e *env) {
 			id := e.ready(e.newPod(), "main", quits)
 			for _, request := range []*runtimeapi.ExecRequest{{}, {Stdin: true, Stdout: true, Stderr: true, Tty: true}} {
-				request.ContainerId, request.Cmd = id, speaks.command()
+				request.ContainerId, request.Cmd = id, writesBoth.command()
 				_, err := e.Runtime.Exec(e.ctx, request)
 				e.optional("Exec", err)
 				e.refused(err)
@@ -137,7 +137,7 @@ func streamingCases() []testCase {
 			p := e.newPod()
 			id := e.create(p.id, e.container("main", quits.command()...), p.config)
 			try := func() []error {
-				_, execErr := e.Runtime.Exec(e.ctx, &runtimeapi.ExecRequest{ContainerId: id, Cmd: speaks.command(), Stdout: true})
+				_, execErr := e.Runtime.Exec(e.ctx, &runtimeapi.ExecRequest{ContainerId: id, Cmd: writesBoth.command(), Stdout: true})
 				_, attachErr := e.Runtime.Attach(e.ctx, &runtimeapi.AttachRequest{ContainerId: id, Stdout: true})
 				e.optional("Exec", execErr)
 				e.optional("Attach", attachErr)
@@ -158,34 +158,34 @@ func streamingCases() []testCase {
 			}
 		}},
 		{"attach: a client gets what is written from now on, and its input arrives", withClient(func(e *env) {
-			p, id := e.talker(false)
+			p, id := e.lineEchoContainer(false)
 			a := e.attach(id)
-			e.say(a, "hello")
+			e.send(a, "hello")
 			require.Equal(e.t, "got hello\n", a.output.text(), "not what was written before")
 			require.Equal(e.t, []string{"ready", "got hello"}, e.text(p, "main"))
 		})},
 		{"attach: every client gets the output", withClient(func(e *env) {
-			_, id := e.talker(false)
+			_, id := e.lineEchoContainer(false)
 			a, b := e.attach(id), e.attach(id)
-			e.say(a, "one") // b may not be connected yet
-			e.say(b, "two")
-			e.wants(a.output, "got two\n")
-			e.say(a, "three")
-			e.wants(b.output, "got three\n")
+			e.send(a, "one") // b may not be connected yet
+			e.send(b, "two")
+			e.requireOutput(a.output, "got two\n")
+			e.send(a, "three")
+			e.requireOutput(b.output, "got three\n")
 		})},
 		{"attach: with stdin_once the first client's end of input is the container's", withClient(func(e *env) {
-			p, id := e.talker(true)
+			p, id := e.lineEchoContainer(true)
 			a := e.attach(id)
-			e.say(a, "hello")
+			e.send(a, "hello")
 			require.NoError(e.t, a.input.Close())
 			require.Equal(e.t, int32(6), e.exited(id).GetExitCode())
 			require.Equal(e.t, []string{"ready", "got hello", "end"}, e.text(p, "main"))
 		})},
 		{"attach: a client that leaves does not disturb the container", withClient(func(e *env) {
-			_, id := e.talker(false)
+			_, id := e.lineEchoContainer(false)
 			for _, word := range []string{"one", "two"} {
 				a := e.attach(id)
-				e.say(a, word)
+				e.send(a, word)
 				a.cancel()
 				require.ErrorIs(e.t, <-a.ended, context.Canceled)
 				e.sleep(200 * time.Millisecond)
@@ -193,15 +193,15 @@ func streamingCases() []testCase {
 			}
 		})},
 		{"attach: the session ends with the container", withClient(func(e *env) {
-			_, id := e.talker(false)
+			_, id := e.lineEchoContainer(false)
 			a := e.attach(id)
-			e.say(a, "hello")
+			e.send(a, "hello")
 			require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
 			require.NoError(e.t, <-a.ended)
 		})},
 		{"port-forward: what listens in the pod answers", withClient(func(e *env) {
 			p := e.newPod()
-			e.ready(p, "main", listens)
+			e.ready(p, "main", echoServer)
 			e.eventually("an echo", func() bool { return e.echoed(p, "hello") })
 			e.eventually("another echo", func() bool { return e.echoed(p, strings.Repeat("0123456789", 10000)) })
 		})},
@@ -285,16 +285,16 @@ func (c *capture) text() string {
 	return strings.ReplaceAll(c.kept.String(), "\r\n", "\n")
 }
 
-func (e *env) wants(c *capture, text string) {
+func (e *env) requireOutput(c *capture, text string) {
 	e.t.Helper()
 	e.eventually("the session delivers "+text, func() bool { return strings.Contains(c.text(), text) })
 }
 
-// talker starts a container that responds to its input.
-func (e *env) talker(once bool) (p livePod, id string) {
+// lineEchoContainer starts a container that responds to its input.
+func (e *env) lineEchoContainer(once bool) (p livePod, id string) {
 	e.t.Helper()
 	p = e.newPod()
-	config := e.container("main", talks.command()...)
+	config := e.container("main", lineEcho.command()...)
 	config.Stdin, config.StdinOnce = true, once
 	id = e.start(p.id, config, p.config)
 	e.printed(p, "main", "ready")
@@ -329,12 +329,12 @@ func (e *env) attach(id string) *attachment {
 	return a
 }
 
-// say sends a line and waits for the response.
-func (e *env) say(a *attachment, word string) {
+// send sends a line and waits for the response.
+func (e *env) send(a *attachment, word string) {
 	e.t.Helper()
 	_, err := io.WriteString(a.input, word+"\n")
 	require.NoError(e.t, err)
-	e.wants(a.output, "got "+word+"\n")
+	e.requireOutput(a.output, "got "+word+"\n")
 }
 
 // forward requests a session with a port of a pod.

@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// echoPort is the port of the program listens.
+// echoPort is the port of the program echoServer.
 const echoPort = 8080
 
 // Programs for cases about streaming sessions.
@@ -24,8 +24,8 @@ var (
 	// measures ends with code 4 after its terminal has had both sizes.
 	measures = program{`until [ "$(stty size)" = "33 77" ]; do sleep 0.05; done; echo first; ` +
 		`until [ "$(stty size)" = "44 88" ]; do sleep 0.05; done; exit 4`, measureTerminal}
-	// talks responds to each line of its input, and ends with code 6 at the end of the input.
-	talks = program{`echo ready; while read line; do echo "got $line"; done; echo end; exit 6`, func(_ context.Context, p *fake.Process) int {
+	// lineEcho responds to each line of its input, and ends with code 6 at the end of the input.
+	lineEcho = program{`echo ready; while read line; do echo "got $line"; done; echo end; exit 6`, func(_ context.Context, p *fake.Process) int {
 		print(p.Stdout, "ready\n")
 		for lines := bufio.NewScanner(p.Stdin); lines.Scan(); {
 			fmt.Fprintf(p.Stdout, "got %s\n", lines.Text())
@@ -33,8 +33,8 @@ var (
 		print(p.Stdout, "end\n")
 		return 6
 	}}
-	// listens echoes data at echoPort.
-	listens = program{`echo ready; while true; do nc -l -p 8080 -e cat; done`, unprepared.run}
+	// echoServer echoes data at echoPort.
+	echoServer = program{`echo ready; while true; do nc -l -p 8080 -e cat; done`, unprepared.run}
 )
 
 func measureTerminal(ctx context.Context, p *fake.Process) int {

@@ -134,7 +134,7 @@ func (rt *Runtime) RemoveContainer(ctx context.Context, containerID string) erro
 	c := rt.store.containers[containerID]
 	if c == nil {
 		rt.mu.Unlock()
-		return gone(containerID, noContainer)
+		return removedUnknown(containerID, noContainer)
 	}
 	if c.starting {
 		rt.mu.Unlock()

@@ -45,8 +45,8 @@ func noContainer(id string) error {
 	return status.Errorf(codes.NotFound, "an error occurred when try to find container %q: not found", id)
 }
 
-// gone is the result of removing an unknown object: nil, unless the ID is empty.
-func gone(id string, missing func(string) error) error {
+// removedUnknown is the result of removing an unknown object: nil, unless the ID is empty.
+func removedUnknown(id string, missing func(string) error) error {
 	if id == "" {
 		return missing(id)
 	}

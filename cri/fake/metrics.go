@@ -13,7 +13,7 @@ type sample struct {
 	now time.Time
 }
 
-func (s sample) lasted() time.Duration { return max(0, s.now.Sub(time.Unix(0, s.c.startedAt))) }
+func (s sample) runningTime() time.Duration { return max(0, s.now.Sub(time.Unix(0, s.c.startedAt))) }
 
 // metric is a metric of containers: its descriptor and the function of its value.
 type metric struct {
@@ -37,7 +37,7 @@ func containerMetrics() []metric {
 		{"container_start_time_seconds", "Start time of the container since unix epoch in seconds", gauge,
 			func(s sample) uint64 { return uint64(max(0, s.c.startedAt/int64(time.Second))) }},
 		{"container_cpu_usage_seconds_total", "Cumulative CPU time consumed in seconds.", counter,
-			func(s sample) uint64 { return cpuTime(s.lasted()) / uint64(time.Second) }},
+			func(s sample) uint64 { return cpuTime(s.runningTime()) / uint64(time.Second) }},
 		{"container_memory_usage_bytes", "Current memory usage in bytes, including all memory regardless of when it was accessed", gauge, constant(usedMemory)},
 		{"container_memory_working_set_bytes", "Current working set in bytes.", gauge, constant(usedMemory)},
 		{"container_memory_rss", "Size of RSS in bytes.", gauge, constant(usedMemory)},

@@ -125,8 +125,8 @@ func (rt *Runtime) closedOr(err error) error {
 // that is not done after killTimeout, because its Resolver does not return, is discarded when it
 // returns.
 func (rt *Runtime) killPrograms(ctx context.Context) error {
-	patience, cancel := context.WithTimeout(ctx, killTimeout)
-	rt.starts.wait(patience)
+	bounded, cancel := context.WithTimeout(ctx, killTimeout)
+	rt.starts.wait(bounded)
 	cancel()
 	if ctx.Err() != nil {
 		return callEnded(ctx)

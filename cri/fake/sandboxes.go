@@ -131,7 +131,7 @@ func (rt *Runtime) RemovePodSandbox(ctx context.Context, sandboxID string) error
 	}
 	b := rt.sandbox(sandboxID)
 	if b == nil {
-		return gone(sandboxID, noSandbox)
+		return removedUnknown(sandboxID, noSandbox)
 	}
 	for {
 		if err := rt.stopSandbox(ctx, b, rt.await); err != nil {

@@ -11,13 +11,13 @@ import (
 // partSize is the approximate size of a message of a streamed list.
 const partSize = 1 << 20
 
-// lacker is a service that reports missing calls, as Runtime does. The streaming lists exist only
+// incompleteService is a service that reports missing calls, as Runtime does. The streaming lists exist only
 // in the server: the service behind it gets plain lists.
-type lacker interface{ Lacks(call string) error }
+type incompleteService interface{ Lacks(call string) error }
 
 // streamList sends a list in parts, each made by wrap.
 func streamList[Item proto.Message, Filter, Part any](service any, call string, list func(context.Context, Filter) ([]Item, error), filter Filter, out grpc.ServerStreamingServer[Part], wrap func([]Item) *Part) error {
-	if s, ok := service.(lacker); ok {
+	if s, ok := service.(incompleteService); ok {
 		if err := s.Lacks(call); err != nil {
 			return err
 		}

@@ -56,7 +56,7 @@ func (t *task) run(program Program, p *Process) {
 	code := 2 // for a panic or runtime.Goexit
 	defer func() {
 		if cause := recover(); cause != nil {
-			p.tellPanic(cause)
+			p.printPanic(cause)
 		}
 		if !t.finish(code, false) {
 			<-t.done
@@ -66,9 +66,9 @@ func (t *task) run(program Program, p *Process) {
 	code = program(t.ctx, p)
 }
 
-// tellPanic writes a panic to standard error. The program may have replaced Stderr with a writer
+// printPanic writes a panic to standard error. The program may have replaced Stderr with a writer
 // that panics, too.
-func (p *Process) tellPanic(cause any) {
+func (p *Process) printPanic(cause any) {
 	defer func() { _ = recover() }()
 	fmt.Fprintf(p.Stderr, "panic: %v\n\n%s", cause, debug.Stack())
 }

@@ -24,8 +24,8 @@ type Manager struct {
 	history  *history
 	queue    *queue
 
-	mu     sync.Mutex
-	handed map[string]time.Time // last time that Ensure returned an image, by its reference
+	mu          sync.Mutex
+	lastEnsured map[string]time.Time // last time that Ensure returned an image, by its reference
 }
 
 // New returns a Manager.
@@ -34,7 +34,7 @@ func New(cfg Config) (*Manager, error) {
 		return nil, err
 	}
 	m := &Manager{
-		cfg: cfg, throttle: newBucket(cfg.QPS, cfg.Burst), history: newHistory(), handed: map[string]time.Time{},
+		cfg: cfg, throttle: newBucket(cfg.QPS, cfg.Burst), history: newHistory(), lastEnsured: map[string]time.Time{},
 	}
 	m.queue = &queue{limit: cfg.MaxParallelPulls, fly: m.fly, running: map[*flight]bool{}}
 	return m, nil
@@ -67,10 +67,10 @@ type attempt struct {
 	policy v1.PullPolicy
 	before *runtimeapi.Image // the image present at the beginning, or nil
 
-	asked    bool // for credentials
-	creds    []credentials.Credential
-	credsErr error
-	lookAt   bool // whether an image that appears while this attempt waits is sufficient
+	credsLookedUp bool // for credentials
+	creds         []credentials.Credential
+	credsErr      error
+	reinspect     bool // whether an image that appears while this attempt waits is sufficient
 }
 
 func (a *attempt) run(ctx context.Context) (Image, error) {
@@ -136,10 +136,10 @@ func (a *attempt) mayUse(ctx context.Context, found *runtimeapi.Image) bool {
 
 // credentials returns the pod's credentials. It looks them up once.
 func (a *attempt) credentials(ctx context.Context) ([]credentials.Credential, error) {
-	if !a.asked && a.m.cfg.Credentials != nil {
+	if !a.credsLookedUp && a.m.cfg.Credentials != nil {
 		a.creds, a.credsErr = a.m.cfg.Credentials.Credentials(ctx, a.r.Pod, a.parsed.Repository)
 	}
-	a.asked = true
+	a.credsLookedUp = true
 	return a.creds, a.credsErr
 }
 
@@ -199,20 +199,20 @@ func calledOff(ctx context.Context, step, image string) error {
 	return fmt.Errorf("%s %q: %w", step, image, err)
 }
 
-// handedFor is the time after Ensure in which its image counts as in use: long enough to create the
+// recentUse is the time after Ensure in which its image counts as in use: long enough to create the
 // container.
-const handedFor = 5 * time.Minute
+const recentUse = 5 * time.Minute
 
 func (m *Manager) hand(ref string) {
 	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for k, at := range m.handed {
-		if now.Sub(at) > handedFor {
-			delete(m.handed, k)
+	for k, at := range m.lastEnsured {
+		if now.Sub(at) > recentUse {
+			delete(m.lastEnsured, k)
 		}
 	}
-	m.handed[ref] = now
+	m.lastEnsured[ref] = now
 }
 
 // Forget drops the failures and back-offs of a removed pod. Without Forget they are dropped at the
@@ -226,8 +226,8 @@ func (m *Manager) InUse() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var out []string
-	for ref, at := range m.handed {
-		if now.Sub(at) <= handedFor {
+	for ref, at := range m.lastEnsured {
+		if now.Sub(at) <= recentUse {
 			out = append(out, ref)
 		}
 	}

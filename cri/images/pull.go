@@ -28,21 +28,21 @@ func (a *attempt) pull(ctx context.Context) (Image, error) {
 		a.event(v1.EventTypeNormal, EventBackOff, message)
 		return Image{}, &Error{Reason: ReasonImagePullBackOff, Message: message, Err: last, notBefore: until}
 	}
-	if !a.asked && a.m.cfg.Credentials != nil {
+	if !a.credsLookedUp && a.m.cfg.Credentials != nil {
 		a.r.OnStep("finding credentials for image " + a.name)
 	}
 	_, _ = a.credentials(ctx) // the error becomes part of a pull error
 	if ctx.Err() != nil {
 		return Image{}, calledOff(ctx, "finding credentials for image", a.name)
 	}
-	a.lookAt = a.before == nil && a.policy != v1.PullAlways
+	a.reinspect = a.before == nil && a.policy != v1.PullAlways
 	for {
 		f := a.m.queue.join(ctx, a, a.flightKey(), a.wantsFresh())
 		if err := a.wait(ctx, f); err != nil {
 			return Image{}, err
 		}
 		if !f.result.found {
-			return a.landed(ctx, f)
+			return a.finished(ctx, f)
 		}
 		// Another request has pulled it meanwhile, possibly with credentials that this pod lacks.
 		found, err := a.inspect(ctx, a.name)
@@ -52,7 +52,7 @@ func (a *attempt) pull(ctx context.Context) (Image, error) {
 		if found != nil && a.mayUse(ctx, found) {
 			return a.present(found), nil
 		}
-		a.lookAt = false
+		a.reinspect = false
 	}
 }
 
@@ -100,8 +100,8 @@ func (a *attempt) wait(ctx context.Context, f *flight) error {
 	}
 }
 
-// landed converts a flight's result to the result for this pod.
-func (a *attempt) landed(ctx context.Context, f *flight) (Image, error) {
+// finished converts a flight's result to the result for this pod.
+func (a *attempt) finished(ctx context.Context, f *flight) (Image, error) {
 	r := &f.result
 	if len(r.errs) > 0 {
 		return Image{}, a.failed(r)
@@ -147,7 +147,7 @@ func (m *Manager) fly(ctx context.Context, f *flight) {
 		return
 	}
 	lead := waiters[0]
-	if parked && !slices.ContainsFunc(waiters, func(a *attempt) bool { return !a.lookAt }) {
+	if parked && !slices.ContainsFunc(waiters, func(a *attempt) bool { return !a.reinspect }) {
 		// An earlier flight may have pulled this image. If the inspection fails, the pull returns
 		// the error.
 		response, err := m.cfg.Service.ImageStatus(ctx, lead.imageSpec(lead.name), false)
@@ -248,9 +248,9 @@ func (r *result) cause() error {
 	return errors.Join(r.errs...)
 }
 
-// announce is the time between a failed pull and the next useful try, which does not pull but
+// backOffNotice is the time between a failed pull and the next useful try, which does not pull but
 // returns ImagePullBackOff during the back-off.
-const announce = time.Second
+const backOffNotice = time.Second
 
 // failed returns the error of a failed pull and starts the pod's back-off.
 func (a *attempt) failed(r *result) error {
@@ -267,7 +267,7 @@ func (a *attempt) failed(r *result) error {
 		"image", a.name, "retryAfter", retry, "err", cause)
 	// The stored failure has no time: it becomes the cause of ImagePullBackOff, and a cause with
 	// an expired time would make its caller retry at once.
-	soon := *failure
-	soon.notBefore = now.Add(announce)
-	return &soon
+	early := *failure
+	early.notBefore = now.Add(backOffNotice)
+	return &early
 }

@@ -10,8 +10,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// patience is the time after which a waiting pull precedes later, more urgent ones.
-const patience = 5 * time.Minute
+// maxQueueTime is the time after which a waiting pull precedes later, more urgent ones.
+const maxQueueTime = 5 * time.Minute
 
 type urgency struct {
 	running bool          // the pod has running containers
@@ -21,23 +21,23 @@ type urgency struct {
 }
 
 // compare returns a negative number if a precedes b. Pulls for running pods come first; then pulls
-// that have waited for more than patience, by arrival; then pulls for the pods that lack the
+// that have waited for more than maxQueueTime, by arrival; then pulls for the pods that lack the
 // fewest images; then by arrival.
 func (a urgency) compare(b urgency) int {
 	if a.running != b.running {
-		return yesFirst(a.running)
+		return trueFirst(a.running)
 	}
-	late, later := a.waited > patience, b.waited > patience
+	late, later := a.waited > maxQueueTime, b.waited > maxQueueTime
 	switch {
 	case late != later:
-		return yesFirst(late)
+		return trueFirst(late)
 	case !late && a.missing != b.missing:
 		return cmp.Compare(a.missing, b.missing)
 	}
 	return cmp.Compare(a.number, b.number)
 }
 
-func yesFirst(a bool) int {
+func trueFirst(a bool) int {
 	if a {
 		return -1
 	}

@@ -22,17 +22,17 @@ func TestOrderOfPulls(t *testing.T) {
 	}
 	for name, first := range map[string]urgency{
 		"a pod that runs":               with(func(u *urgency) { u.running, u.missing, u.number = true, 5, 10 }),
-		"waited for long":               with(func(u *urgency) { u.waited, u.missing = patience+1, 5 }),
+		"waited for long":               with(func(u *urgency) { u.waited, u.missing = maxQueueTime+1, 5 }),
 		"lacks fewer images":            with(func(u *urgency) { u.missing, u.number = 2, 10 }),
 		"came first":                    with(func(u *urgency) { u.number = 8 }),
-		"not yet for long, but earlier": with(func(u *urgency) { u.waited, u.number = patience, 8 }),
+		"not yet for long, but earlier": with(func(u *urgency) { u.waited, u.number = maxQueueTime, 8 }),
 	} {
 		require.Negative(t, first.compare(plain), name)
 		require.Positive(t, plain.compare(first), name)
 	}
 	require.Zero(t, plain.compare(plain))
-	late := urgency{missing: 9, waited: patience + 2, number: 1}
-	require.Negative(t, late.compare(urgency{missing: 1, waited: patience + 1, number: 2}), "among the late ones only the order of arrival counts")
+	late := urgency{missing: 9, waited: maxQueueTime + 2, number: 1}
+	require.Negative(t, late.compare(urgency{missing: 1, waited: maxQueueTime + 1, number: 2}), "among the late ones only the order of arrival counts")
 	require.Negative(t, urgency{running: true, missing: 9, number: 10}.compare(late))
 }
 

@@ -221,7 +221,7 @@ func TestInUse(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		require.Empty(t, m.InUse())
 		require.NoError(t, get(t, m, "u", "a:1", ""))
-		require.Len(t, m.handed, 1)
+		require.Len(t, m.lastEnsured, 1)
 	})
 }
 

@@ -64,7 +64,7 @@ func New(cfg Config) (http.Handler, error) {
 			mux.Handle("POST "+root+path, sessions{s.open, cfg.IdleTimeout})
 		}
 	}
-	return allowed(cfg.Allow, make(limiter, cfg.MaxSessions).around(mux)), nil
+	return allowed(cfg.Allow, make(limiter, cfg.MaxSessions).limit(mux)), nil
 }
 
 func allowed(allow func(*http.Request) error, next http.Handler) http.Handler {
@@ -82,8 +82,8 @@ func allowed(allow func(*http.Request) error, next http.Handler) http.Handler {
 
 type limiter chan struct{}
 
-// around sends 429 when the limit is reached.
-func (l limiter) around(next http.Handler) http.Handler {
+// limit sends 429 when the limit is reached.
+func (l limiter) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case l <- struct{}{}:

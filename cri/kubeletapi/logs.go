@@ -58,11 +58,11 @@ func logOptions(query url.Values) (o logs.Options, previous bool, err error) {
 	if o.Since, err = seconds(query, "sinceSeconds"); err != nil {
 		return o, false, err
 	}
-	if o.SinceTime, err = moment(query, "sinceTime"); err != nil {
+	if o.SinceTime, err = timestamp(query, "sinceTime"); err != nil {
 		return o, false, err
 	}
 	if o.Since != 0 && !o.SinceTime.IsZero() {
-		return o, false, bad("sinceSeconds, sinceTime: only one is allowed")
+		return o, false, badRequest("sinceSeconds, sinceTime: only one is allowed")
 	}
 	return o, previous, nil
 }
@@ -74,14 +74,14 @@ func pick(query url.Values, out io.Writer, o logs.Options) (stdout, stderr io.Wr
 		return out, out, nil
 	case "Stdout", "Stderr":
 		if o.TailLines != nil {
-			return nil, nil, bad("tailLines: counts the lines of both streams and is not allowed with stream " + stream)
+			return nil, nil, badRequest("tailLines: counts the lines of both streams and is not allowed with stream " + stream)
 		}
 		if stream == "Stdout" {
 			return out, nil, nil
 		}
 		return nil, out, nil
 	default:
-		return nil, nil, bad("stream: must be All, Stdout or Stderr")
+		return nil, nil, badRequest("stream: must be All, Stdout or Stderr")
 	}
 }
 

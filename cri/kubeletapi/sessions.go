@@ -25,7 +25,7 @@ func (c *Config) openExec(r *http.Request) (string, error) {
 	}
 	command := r.URL.Query()["command"]
 	if len(command) == 0 {
-		return "", bad("command: required for exec")
+		return "", badRequest("command: required for exec")
 	}
 	container, err := c.Pods.RunningContainer(r.Context(), TargetOf(r))
 	if err != nil {
@@ -77,7 +77,7 @@ func wanted(query url.Values) (streams, error) {
 	}
 	s.stderr = s.stderr && !s.tty
 	if !s.stdin && !s.stdout && !s.stderr {
-		return streams{}, bad("input, output, error: at least one stream is required")
+		return streams{}, badRequest("input, output, error: at least one stream is required")
 	}
 	return s, nil
 }
@@ -98,7 +98,7 @@ func ports(values []string) ([]int32, error) {
 		for _, text := range strings.Split(value, ",") {
 			port, err := strconv.ParseUint(text, 10, 16)
 			if err != nil || port == 0 {
-				return nil, bad(fmt.Sprintf("port: %.20q is not a port (1 to 65535)", text))
+				return nil, badRequest(fmt.Sprintf("port: %.20q is not a port (1 to 65535)", text))
 			}
 			out = append(out, int32(port))
 		}

@@ -82,8 +82,8 @@ func Refuse(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), code)
 }
 
-// bad returns a Refusal of an invalid request.
-func bad(message string) error { return &Refusal{Code: http.StatusBadRequest, Message: message} }
+// badRequest returns a Refusal of an invalid request.
+func badRequest(message string) error { return &Refusal{Code: http.StatusBadRequest, Message: message} }
 
 // Query parameters are parsed as the API server parses its own options. The first of several
 // values counts, and an empty value means unset. A switch is off only if its value is "false" or
@@ -103,7 +103,7 @@ func number(query url.Values, name string, least int64) (*int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < least {
-		return nil, bad(fmt.Sprintf("%s: %.40q is not a whole number from %d to %d", name, text, least, int64(math.MaxInt64)))
+		return nil, badRequest(fmt.Sprintf("%s: %.40q is not a whole number from %d to %d", name, text, least, int64(math.MaxInt64)))
 	}
 	return &n, nil
 }
@@ -117,14 +117,14 @@ func seconds(query url.Values, name string) (time.Duration, error) {
 	return time.Duration(min(*n, int64(math.MaxInt64/time.Second))) * time.Second, nil
 }
 
-func moment(query url.Values, name string) (time.Time, error) {
+func timestamp(query url.Values, name string) (time.Time, error) {
 	text := query.Get(name)
 	if text == "" {
 		return time.Time{}, nil
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, bad(fmt.Sprintf("%s: %.60q is not a time such as 2006-01-02T15:04:05Z", name, text))
+		return time.Time{}, badRequest(fmt.Sprintf("%s: %.60q is not a time such as 2006-01-02T15:04:05Z", name, text))
 	}
 	return t, nil
 }

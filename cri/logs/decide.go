@@ -7,8 +7,8 @@ type writer string
 
 const (
 	writerUnknown writer = "unknown" // cannot be determined
-	writerThere   writer = "there"   // a process has it open for writing
-	writerGone    writer = "gone"    // no process has: the file will not grow
+	writerOpen    writer = "open"    // a process has it open for writing
+	writerClosed  writer = "closed"  // no process has it open: the file will not grow
 )
 
 // facts are the observations at the end of a file.
@@ -68,9 +68,9 @@ func decide(f facts, period time.Duration) step {
 // complete reports whether the file will not grow, as far as the facts show.
 func complete(f facts, period time.Duration) bool {
 	switch f.writer {
-	case writerGone:
+	case writerClosed:
 		return true
-	case writerThere:
+	case writerOpen:
 		return f.quiet >= silentWriterPeriods*period
 	default:
 		return max(f.quiet, f.over) >= period

@@ -82,7 +82,7 @@ func (f *following) finish(ctx context.Context, next *segment) error {
 
 // find returns the facts at the end of the file, and the next file if the log was moved.
 func (f *following) find(ctx context.Context) (*segment, facts, error) {
-	out := facts{stopped: f.askState(ctx)}
+	out := facts{stopped: f.checkState(ctx)}
 	_, size, err := identify(f.segment.file)
 	if err != nil {
 		return nil, out, err
@@ -92,7 +92,7 @@ func (f *following) find(ctx context.Context) (*segment, facts, error) {
 	if out.shrunk || out.grown {
 		return nil, out, nil
 	}
-	f.pathFile, f.pathSize, err = look(f.path)
+	f.pathFile, f.pathSize, err = statFile(f.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, out, err
 	}
@@ -130,10 +130,10 @@ func (f *following) seeLeaving(gap bool, out *facts) {
 	out.writer = f.reader.writerOf(f.segment.file)
 }
 
-// askState requests the container's state if it may have changed, and reports whether the
+// checkState requests the container's state if it may have changed, and reports whether the
 // container has stopped.
-func (f *following) askState(ctx context.Context) bool {
-	if f.self.ask.Swap(false) {
+func (f *following) checkState(ctx context.Context) bool {
+	if f.self.checkStopped.Swap(false) {
 		f.recheck = firstRetry
 	} else if f.recheck == 0 {
 		return f.stopped
@@ -157,8 +157,8 @@ func (f *following) askState(ctx context.Context) bool {
 func (f *following) wait(ctx context.Context) error {
 	timer := f.pause()
 	if f.leaving.IsZero() {
-		f.self.waits(f.pathFile, f.pathSize)
-		defer f.self.works()
+		f.self.setIdle(f.pathFile, f.pathSize)
+		defer f.self.setBusy()
 	}
 	var expired <-chan time.Time
 	if timer != nil {

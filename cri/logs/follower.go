@@ -15,8 +15,8 @@ type follower struct {
 	dir, base, path string
 	container       string
 	wake            run.Signal
-	// ask is set when the container may have stopped.
-	ask atomic.Bool
+	// checkStopped is set when the container may have stopped.
+	checkStopped atomic.Bool
 
 	mu   sync.Mutex
 	idle bool // waiting; file and size are as last read
@@ -31,26 +31,26 @@ func (f *follower) changed(name string, closed bool) {
 		return // another file, or the folder itself, which the periodic check covers
 	}
 	if closed && rest == "" {
-		f.ask.Store(true)
+		f.checkStopped.Store(true)
 	}
 	f.wake.Wake()
 }
 
-// waits records the file's identity and size before the follower waits.
-func (f *follower) waits(file fileID, size int64) {
+// setIdle records the file's identity and size before the follower waits.
+func (f *follower) setIdle(file fileID, size int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.idle, f.file, f.size = true, file, size
 }
 
-func (f *follower) works() {
+func (f *follower) setBusy() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.idle = false
 }
 
-// look wakes the follower if its file has changed since it started to wait.
-func (f *follower) look() {
+// check wakes the follower if its file has changed since it started to wait.
+func (f *follower) check() {
 	f.mu.Lock()
 	idle, file, size := f.idle, f.file, f.size
 	f.mu.Unlock()
@@ -58,7 +58,7 @@ func (f *follower) look() {
 		return
 	}
 	// A missing file has a zero identity and size.
-	if nowFile, nowSize, _ := look(f.path); nowFile != file || nowSize != size {
+	if nowFile, nowSize, _ := statFile(f.path); nowFile != file || nowSize != size {
 		f.wake.Wake()
 	}
 }

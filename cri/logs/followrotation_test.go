@@ -101,7 +101,7 @@ func TestFollowReadsOnceMoreBeforeItLeaves(t *testing.T) {
 			_, err := late.WriteString(two + stamp + "stdout P ha")
 			require.NoError(t, err)
 			require.NoError(t, late.Close())
-			return writerGone
+			return writerClosed
 		}
 		f.rotate("20260102-030405")
 		f.append(stamp + "stdout F lf\n")
@@ -119,20 +119,20 @@ func TestDecide(t *testing.T) {
 		{"nothing new", facts{}, stepWait},
 		{"more", facts{grown: true}, stepRead},
 		{"more, and stopped", facts{grown: true, stopped: true}, stepRead},
-		{"more, and moved", facts{grown: true, moved: true, writer: writerGone}, stepRead},
+		{"more, and moved", facts{grown: true, moved: true, writer: writerClosed}, stepRead},
 		{"truncated", facts{shrunk: true}, stepStartOver},
-		{"stopped", facts{stopped: true, writer: writerGone}, stepEnd},
-		{"stopped, the pipe is not empty yet", facts{stopped: true, writer: writerThere, quiet: 5 * period}, stepWait},
-		{"stopped, writer there and silent", facts{stopped: true, writer: writerThere, quiet: 10 * period}, stepEnd},
+		{"stopped", facts{stopped: true, writer: writerClosed}, stepEnd},
+		{"stopped, the pipe is not empty yet", facts{stopped: true, writer: writerOpen, quiet: 5 * period}, stepWait},
+		{"stopped, writer there and silent", facts{stopped: true, writer: writerOpen, quiet: 10 * period}, stepEnd},
 		{"stopped, writer unknown", facts{stopped: true, writer: writerUnknown}, stepWait},
 		{"stopped, writer unknown and quiet", facts{stopped: true, writer: writerUnknown, quiet: period}, stepEnd},
 		{"stopped, writer unknown, long ago", facts{stopped: true, moved: true, writer: writerUnknown, over: period}, stepNext},
-		{"stopped, writer there, long ago", facts{stopped: true, writer: writerThere, over: 10 * period}, stepWait},
-		{"stopped after a rotation", facts{stopped: true, moved: true, writer: writerGone}, stepNext},
-		{"stopped after a rotation, writer there", facts{stopped: true, moved: true, writer: writerThere}, stepWait},
-		{"rotated, writer gone", facts{moved: true, writer: writerGone}, stepNext},
-		{"rotated, writer there", facts{moved: true, writer: writerThere, quiet: 5 * period}, stepWait},
-		{"rotated, writer there and silent", facts{moved: true, writer: writerThere, quiet: 10 * period}, stepNext},
+		{"stopped, writer there, long ago", facts{stopped: true, writer: writerOpen, over: 10 * period}, stepWait},
+		{"stopped after a rotation", facts{stopped: true, moved: true, writer: writerClosed}, stepNext},
+		{"stopped after a rotation, writer there", facts{stopped: true, moved: true, writer: writerOpen}, stepWait},
+		{"rotated, writer gone", facts{moved: true, writer: writerClosed}, stepNext},
+		{"rotated, writer there", facts{moved: true, writer: writerOpen, quiet: 5 * period}, stepWait},
+		{"rotated, writer there and silent", facts{moved: true, writer: writerOpen, quiet: 10 * period}, stepNext},
 		{"rotated, writer unknown", facts{moved: true, writer: writerUnknown}, stepWait},
 		{"rotated, writer unknown and quiet", facts{moved: true, writer: writerUnknown, quiet: period}, stepNext},
 	} {

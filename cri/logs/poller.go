@@ -11,17 +11,17 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// watchedLooks is the number of periods between two checks of a log whose folder is watched.
+// watchedPeriods is the number of periods between two checks of a log whose folder is watched.
 // Checking hundreds of idle logs every second would cost most of the CPU time of following.
-const watchedLooks = 10
+const watchedPeriods = 10
 
 // poller wakes the followers of a Reader. Once a period it checks files and requests the states of
 // all containers. A notifier shortens the delay.
 type poller struct {
-	reader *Reader
-	cancel context.CancelFunc
-	group  run.Group
-	asking atomic.Bool // a request of states is running
+	reader     *Reader
+	cancel     context.CancelFunc
+	group      run.Group
+	requesting atomic.Bool // a request of states is running
 
 	mu      sync.Mutex
 	watcher folders // nil without a notifier
@@ -36,7 +36,7 @@ type folder struct {
 	watched   bool
 	watch     int
 	warned    bool
-	turn      int // its logs are checked when the period modulo watchedLooks is turn
+	phase     int // its logs are checked when the period modulo watchedPeriods is phase
 	followers map[*follower]struct{}
 }
 
@@ -83,7 +83,7 @@ func (p *poller) add(f *follower) {
 	defer p.mu.Unlock()
 	d := p.dirs[f.dir]
 	if d == nil {
-		d = &folder{path: f.dir, turn: p.added % watchedLooks, followers: map[*follower]struct{}{}}
+		d = &folder{path: f.dir, phase: p.added % watchedPeriods, followers: map[*follower]struct{}{}}
 		p.added++
 		p.dirs[f.dir] = d
 		p.watch(d)
@@ -203,27 +203,27 @@ func (p *poller) poll(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		for _, f := range p.due() {
-			f.look()
+		for _, f := range p.dueFollowers() {
+			f.check()
 		}
 		// A slow runtime does not delay the next check.
-		if p.reader.cfg.States != nil && !p.asking.Swap(true) {
+		if p.reader.cfg.States != nil && !p.requesting.Swap(true) {
 			p.group.Go("states", func() {
-				defer p.asking.Store(false)
+				defer p.requesting.Store(false)
 				p.requestStates(ctx)
 			})
 		}
 	}
 }
 
-// due returns the followers to check in this period: all in folders without a watch, and a part of
+// dueFollowers returns the followers to check in this period: all in folders without a watch, and a part of
 // the rest.
-func (p *poller) due() (due []*follower) {
+func (p *poller) dueFollowers() (due []*follower) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.periods++
 	for _, d := range p.dirs {
-		if d.watched && d.turn != p.periods%watchedLooks {
+		if d.watched && d.phase != p.periods%watchedPeriods {
 			continue
 		}
 		p.watch(d)
@@ -237,13 +237,13 @@ func (p *poller) due() (due []*follower) {
 // requestStates wakes the followers whose containers have stopped. Each follower verifies that
 // itself.
 func (p *poller) requestStates(ctx context.Context) {
-	var asked []*follower
+	var requested []*follower
 	var ids []string
 	p.mu.Lock()
 	for _, d := range p.dirs {
 		for f := range d.followers {
 			if f.container != "" {
-				asked, ids = append(asked, f), append(ids, f.container)
+				requested, ids = append(requested, f), append(ids, f.container)
 			}
 		}
 	}
@@ -255,9 +255,9 @@ func (p *poller) requestStates(ctx context.Context) {
 	if err != nil || len(running) != len(ids) {
 		return // unknown counts as running
 	}
-	for i, f := range asked {
+	for i, f := range requested {
 		if !running[i] {
-			f.ask.Store(true)
+			f.checkStopped.Store(true)
 			f.wake.Wake()
 		}
 	}

@@ -115,13 +115,13 @@ func TestFollowersAskTogether(t *testing.T) {
 	})
 }
 
-// Logs in watched folders are checked every watchedLooks periods.
+// Logs in watched folders are checked every watchedPeriods periods.
 func TestFollowWhatTheNotifierMisses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFollow(t, notified(t, ReaderConfig{}, newScripted().notify), write(t, one), Options{})
 		f.append(two)
 		f.is(0, "one\n")
-		f.is(watchedLooks*time.Second, "one\ntwo\n")
+		f.is(watchedPeriods*time.Second, "one\ntwo\n")
 	})
 }
 

@@ -15,14 +15,14 @@ import (
 // rotating is a rotator's state of one container. One worker uses it at a time.
 type rotating struct {
 	*Rotator
-	id    string
-	asked bool
-	path  string // "" if it has no log
+	id        string
+	requested bool
+	path      string // "" if it has no log
 	// settled is true if the runtime is certain to write to the file at path.
 	settled bool
 }
 
-func (k *rotating) look(ctx context.Context) error {
+func (k *rotating) check(ctx context.Context) error {
 	if err := k.findPath(ctx); err != nil || k.path == "" {
 		return err
 	}
@@ -45,7 +45,7 @@ func (k *rotating) look(ctx context.Context) error {
 
 // findPath requests the log's path once.
 func (k *rotating) findPath(ctx context.Context) error {
-	if k.asked {
+	if k.requested {
 		return nil
 	}
 	reply, err := k.cfg.Runtime.ContainerStatus(ctx, k.id, false)
@@ -55,7 +55,7 @@ func (k *rotating) findPath(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("get the path of the log: %w", err)
 	}
-	k.asked, k.path = true, reply.GetStatus().GetLogPath()
+	k.requested, k.path = true, reply.GetStatus().GetLogPath()
 	return nil
 }
 
@@ -89,7 +89,7 @@ func (k *rotating) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if n := len(list); n > 0 && !list[n-1].gz && k.writer(list[n-1].name) != writerGone {
+	if n := len(list); n > 0 && !list[n-1].gz && k.writer(list[n-1].name) != writerClosed {
 		if err := k.reopen(ctx); err != nil {
 			return err
 		}
@@ -169,7 +169,7 @@ func (k *rotating) clean(ctx context.Context) error {
 		}
 	}
 	for _, name := range plan.compress {
-		if k.writer(name) == writerThere {
+		if k.writer(name) == writerOpen {
 			continue // it is incomplete; the next rotation compresses it
 		}
 		if err := compress(ctx, filepath.Join(dir, name)); err != nil {

@@ -149,7 +149,7 @@ func (r *Rotator) each(ctx context.Context, known map[string]*rotating) {
 	for range min(r.cfg.Workers, len(known)) {
 		workers.Go(func() {
 			for k := range work {
-				if err := k.look(ctx); err != nil {
+				if err := k.check(ctx); err != nil {
 					r.warn(ctx, k.id, err)
 				}
 			}

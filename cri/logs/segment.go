@@ -64,7 +64,7 @@ func identify(file *os.File) (fileID, int64, error) {
 	return fileID{uint64(stat.Dev), stat.Ino}, stat.Size, nil
 }
 
-func look(path string) (fileID, int64, error) {
+func statFile(path string) (fileID, int64, error) {
 	var stat unix.Stat_t
 	if err := retry(func() error { return unix.Stat(path, &stat) }); err != nil {
 		return fileID{}, 0, &fs.PathError{Op: "stat", Path: path, Err: err}

@@ -18,7 +18,7 @@ type splitter struct {
 func (s *splitter) feed(b []byte) (int, error) {
 	used := 0
 	if s.inLong {
-		n, err := s.goOn(b)
+		n, err := s.continueLine(b)
 		if used = n; err != nil || s.inLong {
 			return used, err
 		}
@@ -41,8 +41,8 @@ func (s *splitter) feed(b []byte) (int, error) {
 	return used, nil
 }
 
-// goOn processes the next piece of the overlong line.
-func (s *splitter) goOn(b []byte) (int, error) {
+// continueLine processes the next piece of the overlong line.
+func (s *splitter) continueLine(b []byte) (int, error) {
 	content, _, ended := bytes.Cut(b, newline)
 	used := len(content)
 	if ended {

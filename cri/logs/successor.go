@@ -49,7 +49,7 @@ func (s *segment) is(path string, r rotated) bool {
 	if r.gz {
 		return false
 	}
-	id, _, err := look(r.path(path))
+	id, _, err := statFile(r.path(path))
 	return err == nil && id == s.id
 }
 

@@ -14,12 +14,12 @@ func writerOf(file *os.File) writer {
 	fd := file.Fd()
 	_, err := unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_RDLCK)
 	if errors.Is(err, unix.EAGAIN) {
-		return writerThere
+		return writerOpen
 	}
 	if err != nil {
 		// A filesystem without leases, or a file of another user.
 		return writerUnknown
 	}
 	_, _ = unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK)
-	return writerGone
+	return writerClosed
 }

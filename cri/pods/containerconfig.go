@@ -56,7 +56,7 @@ func (m *Manager) writeHosts(pod *v1.Pod, ips []string) (string, error) {
 		return "", fmt.Errorf("hosts file: %w", err)
 	}
 	path := filepath.Join(m.cfg.PodDir(pod.UID), "etc-hosts")
-	if holds(path, content) {
+	if hasContent(path, content) {
 		return path, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
@@ -81,9 +81,9 @@ func writePlain(path string, content []byte) error {
 	return errors.Join(err, f.Chmod(0o644), f.Close()) // not subject to the umask
 }
 
-// holds reports whether a file has this content. It reads at most one byte more than the content,
+// hasContent reports whether a file has this content. It reads at most one byte more than the content,
 // because containers can write to the file without limit.
-func holds(path string, content []byte) bool {
+func hasContent(path string, content []byte) bool {
 	f, err := os.OpenFile(path, os.O_RDONLY|plainFlags, 0)
 	if err != nil {
 		return false

@@ -24,7 +24,7 @@ func (s *podSync) backOff(c podContainer, exit *observed.Container) *StartError 
 	key := crashLoopKey(s.req.Pod, c.Container)
 	// An exit together with its sandbox, as in a reboot, is no crash, unless the container was in
 	// back-off before.
-	if held := s.m.heldBack(s.identity.UID, c.Name); exit.SandboxID == s.sandbox.id || held != nil && held.ID == exit.ID {
+	if backedOffExit := s.m.backedOff(s.identity.UID, c.Name); exit.SandboxID == s.sandbox.id || backedOffExit != nil && backedOffExit.ID == exit.ID {
 		s.m.restoreBackOff(s.identity.UID, key, c.Container, exit)
 	}
 	until := s.m.crashLoop.Until(key, exit.FinishedAt)
@@ -62,22 +62,22 @@ func (m *Manager) HeldBack(uid types.UID) map[string]string {
 	return out
 }
 
-// RestoreBackOff restores the back-offs of a pod from an earlier agent. saved and held are the
+// RestoreBackOff restores the back-offs of a pod from an earlier agent. saved and keys are the
 // pod's status and the result of HeldBack at the time they were saved. The containers stay in
 // back-off until the same time, even if the runtime no longer lists them. Call it before the
 // pod's first SyncPod.
-func (m *Manager) RestoreBackOff(pod *v1.Pod, saved *v1.PodStatus, held map[string]string) {
+func (m *Manager) RestoreBackOff(pod *v1.Pod, saved *v1.PodStatus, keys map[string]string) {
 	now := time.Now()
 	for _, list := range [][]v1.ContainerStatus{saved.InitContainerStatuses, saved.ContainerStatuses} {
 		for i := range list {
 			c, waiting, ended := podfacts.Container(pod, list[i].Name), list[i].State.Waiting, list[i].LastTerminationState.Terminated
-			if c == nil || waiting == nil || ended == nil || held[c.Name] != crashLoopKey(pod, c) {
+			if c == nil || waiting == nil || ended == nil || keys[c.Name] != crashLoopKey(pod, c) {
 				continue
 			}
 			_, id, _ := strings.Cut(ended.ContainerID, "://")
 			m.recordFailure(pod.UID, &StartError{
 				Container: c.Name, Reason: ReasonCrashLoopBackOff, Message: waiting.Message,
-				key: held[c.Name],
+				key: keys[c.Name],
 				exit: &observed.Container{
 					ID: observed.ContainerID{Runtime: m.cfg.RuntimeName, ID: id}, Name: c.Name, State: observed.StateExited,
 					StartedAt: earlier(ended.StartedAt.Time, now), FinishedAt: earlier(ended.FinishedAt.Time, now), RestartCount: list[i].RestartCount,
@@ -127,14 +127,14 @@ func crashLoopPrefix(uid types.UID) string { return string(uid) + "/" }
 // began its back-off, or nil. An exit in the future (by the runtime's clock, or after the clock
 // was set back) counts from when it was first observed.
 func (s *podSync) lastExit(c podContainer) *observed.Container {
-	seen, held := lastExit(s.req.Status, c.Name), s.m.heldBack(s.identity.UID, c.Name)
+	seen, backedOffExit := lastExit(s.req.Status, c.Name), s.m.backedOff(s.identity.UID, c.Name)
 	if seen == nil {
-		return held
+		return backedOffExit
 	}
 	exit := *seen
 	exit.FinishedAt = earlier(exit.FinishedAt, time.Now())
-	if held != nil && held.ID == exit.ID {
-		exit.FinishedAt = earlier(exit.FinishedAt, held.FinishedAt)
+	if backedOffExit != nil && backedOffExit.ID == exit.ID {
+		exit.FinishedAt = earlier(exit.FinishedAt, backedOffExit.FinishedAt)
 	}
 	return &exit
 }

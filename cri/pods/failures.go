@@ -70,8 +70,8 @@ func (m *Manager) recordFailure(uid types.UID, f *StartError) {
 	m.failures[uid][f.Container] = f
 }
 
-// heldBack returns the exit of a container in back-off, or nil if it is not in back-off.
-func (m *Manager) heldBack(uid types.UID, container string) *observed.Container {
+// backedOff returns the exit of a container in back-off, or nil if it is not in back-off.
+func (m *Manager) backedOff(uid types.UID, container string) *observed.Container {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if f := m.failures[uid][container]; f != nil {

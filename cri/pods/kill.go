@@ -87,9 +87,9 @@ type podKill struct {
 	message  string
 	// own has the kills with a reason of their own.
 	own []ContainerKill
-	// turns orders sidecars. It is nil for kills of single containers.
-	turns *turns
-	steps *killSteps
+	// stopOrder orders sidecars. It is nil for kills of single containers.
+	stopOrder *stopOrder
+	steps     *killSteps
 	// stops bounds the stops of this kill.
 	stops *gate
 }
@@ -97,7 +97,7 @@ type podKill struct {
 // killPod reports whether all containers and sandboxes have stopped.
 func (m *Manager) killPod(ctx context.Context, k podKill, result *Result) bool {
 	kills := k.containers()
-	k.turns = newTurns(k.pod, kills)
+	k.stopOrder = newStopOrder(k.pod, kills)
 	errs := m.killContainers(ctx, k, kills, result)
 	if err := errors.Join(errs...); err != nil && !m.mayStopSandboxes(ctx, k, errs) {
 		return false

@@ -27,7 +27,7 @@ func (m *Manager) killContainer(ctx context.Context, k podKill, c ContainerKill)
 	}
 	m.cfg.Event(k.identity.containerRef(k.pod, c.Name), v1.EventTypeNormal, "Killing", c.Message)
 	err := s.run(ctx)
-	k.turns.done(c.Name, err)
+	k.stopOrder.done(c.Name, err)
 	k.steps.container(c.Name, "")
 	return err
 }
@@ -47,9 +47,9 @@ type containerStop struct {
 func (s *containerStop) run(ctx context.Context) error {
 	join := s.preStop(ctx)
 	defer join()
-	if before := s.k.turns.before(s.kill.Name); len(before) > 0 {
+	if before := s.k.stopOrder.before(s.kill.Name); len(before) > 0 {
 		s.k.steps.container(s.kill.Name, fmt.Sprintf("waiting at most %[2]v for %[1]v to stop", before, s.left().Round(time.Second)))
-		if err := s.k.turns.wait(ctx, s.kill.Name, s.left()); err != nil {
+		if err := s.k.stopOrder.wait(ctx, s.kill.Name, s.left()); err != nil {
 			return err
 		}
 	}

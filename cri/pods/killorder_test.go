@@ -266,28 +266,28 @@ func TestWaitsFor(t *testing.T) {
 }
 
 // C34: events that end a wait, and events that do not.
-func TestTurns(t *testing.T) {
+func TestStopOrder(t *testing.T) {
 	pod := initPod(testPod("app"), "s1")
 	twice := []ContainerKill{{Name: "app"}, {Name: "app"}, {Name: "s1"}}
 	for _, tc := range []struct {
 		name string
-		done func(turns *turns, cancel func())
+		done func(order *stopOrder, cancel func())
 		took time.Duration
 		code codes.Code
 		err  error
 	}{
-		{"both instances", func(u *turns, _ func()) { u.done("app", nil); u.done("app", nil) }, 0, codes.OK, nil},
-		{"one of two instances", func(u *turns, _ func()) { u.done("app", nil) }, 5 * time.Second, codes.OK, nil},
-		{"a failed stop", func(u *turns, _ func()) { u.done("app", errors.New("no")); u.done("app", nil) }, 5 * time.Second, codes.OK, nil},
-		{"the runtime is away", func(u *turns, _ func()) {
+		{"both instances", func(u *stopOrder, _ func()) { u.done("app", nil); u.done("app", nil) }, 0, codes.OK, nil},
+		{"one of two instances", func(u *stopOrder, _ func()) { u.done("app", nil) }, 5 * time.Second, codes.OK, nil},
+		{"a failed stop", func(u *stopOrder, _ func()) { u.done("app", errors.New("no")); u.done("app", nil) }, 5 * time.Second, codes.OK, nil},
+		{"the runtime is away", func(u *stopOrder, _ func()) {
 			u.done("app", status.Error(codes.Unavailable, "away"))
 			u.done("app", status.Error(codes.Unavailable, "still"))
 		}, 0, codes.Unavailable, nil},
-		{"called off", func(_ *turns, cancel func()) { cancel() }, 0, codes.Unknown, context.Canceled},
+		{"called off", func(_ *stopOrder, cancel func()) { cancel() }, 0, codes.Unknown, context.Canceled},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				u := newTurns(pod, twice)
+				u := newStopOrder(pod, twice)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				begin := time.Now()
@@ -302,5 +302,5 @@ func TestTurns(t *testing.T) {
 			})
 		})
 	}
-	require.NoError(t, newTurns(pod, twice).wait(t.Context(), "s1", -time.Second), "no time is no error")
+	require.NoError(t, newStopOrder(pod, twice).wait(t.Context(), "s1", -time.Second), "no time is no error")
 }

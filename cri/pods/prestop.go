@@ -136,7 +136,7 @@ func (s *containerStop) preStop(ctx context.Context) (join func()) {
 	}
 	s.k.steps.container(s.kill.Name, fmt.Sprintf("running the preStop handler for at most %d s", s.grace))
 	bound, cancel := context.WithTimeoutCause(ctx, s.left(), errGraceOver)
-	leave := s.preStopPlace(bound, handler)
+	leave := s.preStopSlot(bound, handler)
 	defer leave()
 	if !s.m.preStops.await(bound, id) || bound.Err() != nil {
 		s.preStopEnded(ctx, bound, false, nil)
@@ -164,10 +164,10 @@ func (s *containerStop) preStop(ctx context.Context) (join func()) {
 	}
 }
 
-// preStopPlace waits for a slot among the stops, so that many handlers leave the runtime time for
+// preStopSlot waits for a slot among the stops, so that many handlers leave the runtime time for
 // other calls. It waits for at most a quarter of the grace period, then the handler runs without
 // a slot. A sleep handler needs no slot.
-func (s *containerStop) preStopPlace(ctx context.Context, handler *v1.LifecycleHandler) (leave func()) {
+func (s *containerStop) preStopSlot(ctx context.Context, handler *v1.LifecycleHandler) (leave func()) {
 	if handler.Sleep != nil {
 		return func() {}
 	}

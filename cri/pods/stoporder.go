@@ -41,14 +41,14 @@ func waitsFor(pod *v1.Pod, running map[string]bool) map[string][]string {
 	return waits
 }
 
-// turns orders the stops of containers in a kill.
-type turns struct {
+// stopOrder orders the stops of containers in a kill.
+type stopOrder struct {
 	waits map[string][]string
-	names map[string]*turn
+	names map[string]*stopSlot
 }
 
-// turn is the progress of one container's stop, for the containers that wait for it.
-type turn struct {
+// stopSlot is the progress of one container's stop, for the containers that wait for it.
+type stopSlot struct {
 	mu sync.Mutex
 	// left is the number of instances that have not stopped.
 	left int
@@ -59,13 +59,13 @@ type turn struct {
 	err  error
 }
 
-func newTurns(pod *v1.Pod, kills []ContainerKill) *turns {
-	t := &turns{names: map[string]*turn{}}
+func newStopOrder(pod *v1.Pod, kills []ContainerKill) *stopOrder {
+	t := &stopOrder{names: map[string]*stopSlot{}}
 	running := map[string]bool{}
 	for _, c := range kills {
 		running[c.Name] = true
 		if t.names[c.Name] == nil {
-			t.names[c.Name] = &turn{stopped: make(chan struct{}), away: make(chan struct{})}
+			t.names[c.Name] = &stopSlot{stopped: make(chan struct{}), away: make(chan struct{})}
 		}
 		t.names[c.Name].left++
 	}
@@ -74,16 +74,16 @@ func newTurns(pod *v1.Pod, kills []ContainerKill) *turns {
 }
 
 // before returns the names that a container waits for.
-func (t *turns) before(name string) []string {
+func (t *stopOrder) before(name string) []string {
 	if t == nil {
 		return nil
 	}
 	return t.waits[name]
 }
 
-// wait blocks until it is the container's turn, or until limit has passed. It returns an error if
+// wait blocks until the container may stop, or until limit has passed. It returns an error if
 // ctx is done, or if the runtime is unavailable: a later attempt then keeps the order.
-func (t *turns) wait(ctx context.Context, name string, limit time.Duration) error {
+func (t *stopOrder) wait(ctx context.Context, name string, limit time.Duration) error {
 	timer := time.NewTimer(max(limit, 0))
 	defer timer.Stop()
 	for _, other := range t.before(name) {
@@ -101,10 +101,10 @@ func (t *turns) wait(ctx context.Context, name string, limit time.Duration) erro
 	return nil
 }
 
-// done records the outcome of an instance's stop. A failed stop does not start the next turn: the
-// container may still run, so the sidecars that serve it continue until their own grace period is
-// over.
-func (t *turns) done(name string, err error) {
+// done records the outcome of an instance's stop. After a failed stop the next container does not
+// stop: the failed one may still run, so the sidecars that serve it continue until their own grace
+// period is over.
+func (t *stopOrder) done(name string, err error) {
 	if t == nil {
 		return
 	}

@@ -40,7 +40,7 @@ func (c *collector) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-first:
-			if !c.s.observer.Complete() || !c.s.gone(nobody) {
+			if !c.s.observer.Complete() || !c.s.unused(noPod) {
 				continue
 			}
 			first = nil
@@ -68,13 +68,13 @@ func (s *Syncer) RemoveDeadContainers(ctx context.Context) error {
 
 func (s *Syncer) collectGarbage(ctx context.Context, ended func(types.UID) bool) error {
 	s.log.Debug("collecting garbage")
-	held := &heldTurns{s: s}
+	held := &removalLocks{s: s}
 	defer held.end()
 	request := garbage.Request{
 		Policy:       s.cfg.DeadContainers,
 		SourcesReady: s.cfg.Handler.Sources.Ready(),
 		// A sync records the end of a container before it ends itself.
-		Busy:             s.turns.busy,
+		Busy:             s.podLocks.busy,
 		ContentRemovable: held.take,
 		RuntimeRemovable: ended,
 	}
@@ -84,8 +84,8 @@ func (s *Syncer) collectGarbage(ctx context.Context, ended func(types.UID) bool)
 	return err
 }
 
-// heldTurns are the locks of removed pods. They keep a pod from returning during its removal.
-type heldTurns struct {
+// removalLocks are the locks of removed pods. They keep a pod from returning during its removal.
+type removalLocks struct {
 	s *Syncer
 
 	ends map[types.UID]func()
@@ -93,15 +93,15 @@ type heldTurns struct {
 
 // take reports whether a pod is unused, and locks it against returning. It forgets the saved state
 // before the containers go, because the next pod with the UID is a different pod.
-func (h *heldTurns) take(uid types.UID) bool {
+func (h *removalLocks) take(uid types.UID) bool {
 	if h.ends[uid] != nil {
 		return true
 	}
-	end, other := h.s.turns.try(uid)
+	end, other := h.s.podLocks.try(uid)
 	if other != nil {
 		return false
 	}
-	if !h.s.gone(uid) || h.s.records.Forget(uid) != nil {
+	if !h.s.unused(uid) || h.s.records.Forget(uid) != nil {
 		end()
 		return false
 	}
@@ -112,7 +112,7 @@ func (h *heldTurns) take(uid types.UID) bool {
 	return true
 }
 
-func (h *heldTurns) end() {
+func (h *removalLocks) end() {
 	for _, end := range h.ends {
 		end()
 	}

@@ -98,7 +98,7 @@ func TestStagesOfAPodThatHasEnded(t *testing.T) {
 }
 
 // Leftovers of a removed pod are found at once; leftovers from another program are found within
-// lookPeriod.
+// leftoverScanPeriod.
 func TestLeftoversAreLookedForWhenThereMayBeSome(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		held := stagestest.NewMemory()
@@ -213,7 +213,7 @@ func TestCollectionLeavesWhatRuns(t *testing.T) {
 		require.NoError(w.t, w.agent.merger.Set("file", nil, nil))
 		w.agent.merger.Handled("file")
 		w.agent.workers.SyncKnownPods(nil)
-		require.True(w.t, w.agent.gone("1"))
+		require.True(w.t, w.agent.unused("1"))
 		w.agent.collector.collect(w.t.Context())
 		require.DirExists(w.t, pods.LogDir(w.logs(), "ns", "pod-1", "1"))
 		require.Len(w.t, w.Running(), 1)

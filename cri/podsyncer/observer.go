@@ -13,9 +13,9 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// fresh is the greatest age of an observation at the start of a sync. It equals the PLEG's period
+// maxObservationAge is the greatest age of an observation at the start of a sync. It equals the PLEG's period
 // for runtimes without events.
-const fresh = time.Second
+const maxObservationAge = time.Second
 
 // observer reads the PLEG for the pod workers. It records when the syncer last changed a pod, which
 // avoids most observations:
@@ -38,10 +38,10 @@ func newObserver() *observer {
 	return &observer{changed: map[types.UID]time.Time{}, changing: map[types.UID]bool{}}
 }
 
-// sinceChanged returns a status observed after the pod's last change and at most fresh ago.
+// sinceChanged returns a status observed after the pod's last change and at most maxObservationAge ago.
 // callEnded is the end of the worker's previous call.
 func (o *observer) sinceChanged(ctx context.Context, uid types.UID, callEnded time.Time) (*observed.Pod, error) {
-	after := time.Now().Add(-fresh)
+	after := time.Now().Add(-maxObservationAge)
 	if callEnded.Before(after) {
 		after = callEnded
 	}
@@ -76,8 +76,8 @@ func (o *observer) change(uid types.UID, do func() (changed bool)) {
 	changed = do()
 }
 
-// hold reports whether a hint about the pod must wait, and records the hint if so.
-func (o *observer) hold(uid types.UID) bool {
+// delayHint reports whether a hint about the pod must wait, and records the hint if so.
+func (o *observer) delayHint(uid types.UID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if _, changing := o.changing[uid]; !changing {
@@ -138,10 +138,10 @@ func (o *observer) uids() []types.UID {
 	return slices.AppendSeq(slices.Collect(maps.Keys(o.changed)), maps.Keys(o.changing))
 }
 
-// withheld is the PLEG's view of the runtime, with hints delayed.
-type withheld struct {
+// delayedHints is the PLEG's view of the runtime, with hints delayed.
+type delayedHints struct {
 	eventedRuntime
-	hold func(types.UID) bool
+	delayHint func(types.UID) bool
 }
 
 type eventedRuntime interface {
@@ -149,10 +149,10 @@ type eventedRuntime interface {
 	pleg.EventStream
 }
 
-// PodEvents passes on hints unless hold delays them.
-func (w withheld) PodEvents(ctx context.Context, dirty func(types.UID)) error {
+// PodEvents passes on hints unless delayHint delays them.
+func (w delayedHints) PodEvents(ctx context.Context, dirty func(types.UID)) error {
 	return w.eventedRuntime.PodEvents(ctx, func(uid types.UID) {
-		if !w.hold(uid) {
+		if !w.delayHint(uid) {
 			dirty(uid)
 		}
 	})

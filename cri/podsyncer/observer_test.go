@@ -75,7 +75,7 @@ func TestHintsWaitForTheWorker(t *testing.T) {
 			rt.Set(observed.Pod{UID: uid, Sandboxes: []observed.Sandbox{{ID: "s" + string(uid), State: observed.SandboxReady}}})
 		}
 		o := newObserver()
-		p, err := pleg.New(pleg.Config{Runtime: withheld{eventedRuntime: rt, hold: o.hold}, RelistPeriod: time.Hour, Threshold: 2 * time.Hour, EventedRelistPeriod: time.Hour, EventedThreshold: 2 * time.Hour})
+		p, err := pleg.New(pleg.Config{Runtime: delayedHints{eventedRuntime: rt, delayHint: o.delayHint}, RelistPeriod: time.Hour, Threshold: 2 * time.Hour, EventedRelistPeriod: time.Hour, EventedThreshold: 2 * time.Hour})
 		require.NoError(t, err)
 		o.PLEG = p
 		ctx, cancel := context.WithCancel(t.Context())
@@ -107,7 +107,7 @@ func TestHintsWaitForTheWorker(t *testing.T) {
 		_, err = o.sinceChanged(ctx, "1", time.Now())
 		require.NoError(t, err)
 		require.Equal(t, before+3, looks(), "which then serves for a moment")
-		time.Sleep(2 * fresh)
+		time.Sleep(2 * maxObservationAge)
 		_, err = o.sinceChanged(ctx, "1", time.Now())
 		require.NoError(t, err)
 		require.Equal(t, before+4, looks(), "but not for long")

@@ -50,18 +50,18 @@ type Syncer struct {
 	handler *syncloop.DefaultHandler
 	loop    *syncloop.Loop
 
-	turns *turns
+	podLocks *podLocks
 	// ended are the pods that ended and kept their containers.
 	ended perPod[bool]
 	// explanations are the reasons that pods do not run all of their containers, from their last
 	// sync.
 	explanations perPod[string]
 
-	sinks     *podSinks
-	releaser  *stages.Releaser
-	lookout   lookout
-	pruner    *pruner
-	collector *collector
+	sinks        *podSinks
+	releaser     *stages.Releaser
+	leftoverScan leftoverScan
+	pruner       *pruner
+	collector    *collector
 }
 
 var (
@@ -78,7 +78,7 @@ func New(cfg Config) (*Syncer, error) {
 	}
 	s := &Syncer{
 		cfg: cfg, log: cfg.Logger, event: recorder(cfg.Event), observer: newObserver(),
-		stages: cfg.Stages, turns: newTurns(), desired: cmp.Or(cfg.Handler.Desired, new(syncloop.Desired)),
+		stages: cfg.Stages, podLocks: newPodLocks(), desired: cmp.Or(cfg.Handler.Desired, new(syncloop.Desired)),
 	}
 	s.sinks, s.pruner, s.collector = newPodSinks(s), newPruner(s), newCollector(s)
 	for _, build := range []func() error{s.buildPods, s.buildPLEG, s.buildStatuses, s.buildProbes, s.buildReleaser, s.buildWorkers, s.buildHandler, s.buildLoop} {
@@ -106,7 +106,7 @@ func (s *Syncer) buildPLEG() (err error) {
 		}
 	}
 	if evented, ok := cfg.Runtime.(eventedRuntime); ok {
-		cfg.Runtime = withheld{eventedRuntime: evented, hold: s.observer.hold}
+		cfg.Runtime = delayedHints{eventedRuntime: evented, delayHint: s.observer.delayHint}
 	}
 	cfg.OnEvent = both(func(e pleg.Event) { s.inbox.Emit(observedEvent(e)) }, cfg.OnEvent)
 	s.observer.PLEG, err = pleg.New(cfg)
@@ -147,7 +147,7 @@ func (s *Syncer) buildProbes() (err error) {
 func (s *Syncer) buildReleaser() (err error) {
 	s.releaser, err = stages.NewReleaser(stages.ReleaserConfig{
 		List:            s.stages,
-		Try:             s.tryTurn,
+		Try:             s.tryLock,
 		Gone:            s.releasable,
 		Others:          s.leftInRuntime,
 		Release:         func(ctx context.Context, uid types.UID) error { return s.remove(ctx, uid, time.Now()) },
@@ -199,7 +199,7 @@ func (s *Syncer) Explain(uid types.UID) []podwright.Explanation {
 // state of removed pods.
 func (s *Syncer) Remembered() []types.UID {
 	seen := map[types.UID]bool{}
-	for _, uids := range [][]types.UID{s.turns.uids(), s.ended.uids(), s.explanations.uids(), s.observer.uids(), s.records.Pods()} {
+	for _, uids := range [][]types.UID{s.podLocks.uids(), s.ended.uids(), s.explanations.uids(), s.observer.uids(), s.records.Pods()} {
 		for _, uid := range uids {
 			seen[uid] = true
 		}

@@ -56,7 +56,7 @@ func (p *pruner) pruneDue(ctx context.Context) {
 	p.due = map[types.UID]bool{}
 	p.mu.Unlock()
 	for uid, all := range due {
-		end, other := p.s.turns.try(uid)
+		end, other := p.s.podLocks.try(uid)
 		if other != nil {
 			p.postpone(ctx, uid, all, other)
 			continue

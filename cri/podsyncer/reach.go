@@ -67,7 +67,7 @@ func (s *Syncer) Log(ctx context.Context, t kubeletapi.Target, previous bool) (l
 	if _, err := containerOf(pod, t.Container); err != nil {
 		return logs.Log{}, err
 	}
-	id, err := instances(s.known(pod), t.Container).Choose(previous)
+	id, err := instances(s.newestStatus(pod), t.Container).Choose(previous)
 	if err != nil {
 		return logs.Log{}, &kubeletapi.Refusal{Code: http.StatusBadRequest, Message: fmt.Sprintf("container %q in pod %q: %v", t.Container, t.Pod, err)}
 	}
@@ -105,8 +105,8 @@ func containerOf(pod *v1.Pod, name string) (*v1.Container, error) {
 	return nil, absent("pod %[2]q has no container %[1]q", name, pod.Namespace+"/"+pod.Name)
 }
 
-// known returns the newest status of a pod, or the saved one before the first observation.
-func (s *Syncer) known(pod *v1.Pod) *v1.PodStatus {
+// newestStatus returns the newest status of a pod, or the saved one before the first observation.
+func (s *Syncer) newestStatus(pod *v1.Pod) *v1.PodStatus {
 	if now := s.statuses.Get(pod.UID); now != nil {
 		return now
 	}

@@ -13,14 +13,14 @@ import (
 	"github.com/podwright/podwright/podworkers/stages"
 )
 
-// errLeft is returned if an observation after the removal still shows the pod.
-var errLeft = errors.New("the runtime still lists the pod after its removal")
+// errNotRemoved is returned if an observation after the removal still shows the pod.
+var errNotRemoved = errors.New("the runtime still lists the pod after its removal")
 
 // SyncTerminatedPod implements podworkers.PodSyncer: it releases a pod's resources. A pod that
 // ended by itself keeps its containers, for their logs, until its source drops it. If a source
 // has named the UID again by then, the next pod with the UID removes them.
 func (s *Syncer) SyncTerminatedPod(ctx context.Context, w podworkers.Work) error {
-	if s.named(w.Pod.UID) {
+	if s.hasSource(w.Pod.UID) {
 		if err := s.stages.Release(ctx, w.Pod.UID, stages.Stopped); err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, w podworkers.Work) error
 		return err
 	}
 	podworkers.SetStep(ctx, "removing containers and sandboxes")
-	end, err := s.turns.take(ctx, w.Pod.UID)
+	end, err := s.podLocks.take(ctx, w.Pod.UID)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (s *Syncer) remove(ctx context.Context, uid types.UID, after time.Time) err
 	case lookErr != nil:
 		return lookErr
 	case !left.Empty():
-		return fmt.Errorf("pod %s: %w", uid, errLeft)
+		return fmt.Errorf("pod %s: %w", uid, errNotRemoved)
 	}
 	if err := s.stages.Release(ctx, uid, stages.Gone); err != nil {
 		return err

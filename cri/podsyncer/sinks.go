@@ -50,7 +50,7 @@ func (p *podSinks) wrap(sinks []writer.NamedSink) []writer.NamedSink {
 		if sink, ok := named.Sink.(PodSink); ok {
 			p.sinks[named.Name] = sink
 			if _, ok := named.Sink.(status.Receiver); !ok { // a Receiver gets the pod itself
-				named.Sink = toldSink{Sink: named.Sink, sink: sink, pods: &p.pods}
+				named.Sink = podPutter{Sink: named.Sink, sink: sink, pods: &p.pods}
 			}
 		}
 		out = append(out, named)
@@ -99,15 +99,15 @@ func (s *Syncer) mirror(uid types.UID) *v1.Pod {
 	return nil
 }
 
-// toldSink puts a pod into its sink before each call for it. It looks the pod up by its own UID;
+// podPutter puts a pod into its sink before each call for it. It looks the pod up by its own UID;
 // mirrors were put by their creator.
-type toldSink struct {
+type podPutter struct {
 	status.Sink
 	sink PodSink
 	pods *perPod[*v1.Pod]
 }
 
-func (t toldSink) tell(ref status.Ref) error {
+func (t podPutter) put(ref status.Ref) error {
 	pod := t.pods.get(ref.UID)
 	if pod == nil {
 		return nil
@@ -118,15 +118,15 @@ func (t toldSink) tell(ref status.Ref) error {
 	return nil
 }
 
-func (t toldSink) Get(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
-	if err := t.tell(ref); err != nil {
+func (t podPutter) Get(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
+	if err := t.put(ref); err != nil {
 		return nil, err
 	}
 	return t.Sink.Get(ctx, ref)
 }
 
-func (t toldSink) Patch(ctx context.Context, ref status.Ref, old, next *v1.PodStatus) (*v1.Pod, error) {
-	if err := t.tell(ref); err != nil {
+func (t podPutter) Patch(ctx context.Context, ref status.Ref, old, next *v1.PodStatus) (*v1.Pod, error) {
+	if err := t.put(ref); err != nil {
 		return nil, err
 	}
 	return t.Sink.Patch(ctx, ref, old, next)

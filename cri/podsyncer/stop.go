@@ -38,10 +38,10 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, w podworkers.Work) erro
 			return err
 		}
 	}
-	told := s.tell(ctx, w, known, dropped)
-	defer func() { _ = told() }()
+	published := s.publishEnding(ctx, w, known, dropped)
+	defer func() { _ = published() }()
 	stopped, err := s.stop(ctx, known, pods.KillRequest{Pod: w.Pod, GraceSeconds: graceOf(w)})
-	if panicked := told(); err == nil {
+	if panicked := published(); err == nil {
 		err = panicked
 	}
 	if err != nil {
@@ -53,9 +53,9 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, w podworkers.Work) erro
 	return nil
 }
 
-// tell publishes and saves that a pod is ending. For a dropped pod it forgets the record and
+// publishEnding publishes and saves that a pod is ending. For a dropped pod it forgets the record and
 // publishes in the background. The returned function waits for it.
-func (s *Syncer) tell(ctx context.Context, w podworkers.Work, known *observed.Pod, dropped bool) (wait func() error) {
+func (s *Syncer) publishEnding(ctx context.Context, w podworkers.Work, known *observed.Pod, dropped bool) (wait func() error) {
 	if !dropped {
 		s.publish(w, known, false)
 		s.save(ctx, w.Pod.UID)
@@ -83,7 +83,7 @@ func graceOf(w podworkers.Work) *int64 {
 // SyncTerminatingOrphan implements podworkers.OrphanSyncer: it stops a pod that only the runtime
 // has.
 func (s *Syncer) SyncTerminatingOrphan(ctx context.Context, p podworkers.RuntimePod, actedAt time.Time) error {
-	end, err := s.turns.take(ctx, p.UID)
+	end, err := s.podLocks.take(ctx, p.UID)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 func (s *Syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, err error) {
 	s.cfg.OnSync(w)
 	podworkers.SetStep(ctx, "waiting for the removal of the previous pod with this UID")
-	end, err := s.turns.take(ctx, w.Pod.UID)
+	end, err := s.podLocks.take(ctx, w.Pod.UID)
 	if err != nil {
 		return false, err
 	}
@@ -47,7 +47,7 @@ func (s *Syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 	}
 	observed, result, err := s.syncUntilStarted(ctx, w, observed, published.RestartAll)
 	if err := errors.Join(result.Err(), err, s.probes.AddPod(w.Pod)); err != nil || !result.Over() {
-		return false, soon(&result, err)
+		return false, retryEarly(&result, err)
 	}
 	// Most pods that are over have succeeded or failed by now. The rest lost their sandbox before
 	// all of their containers had run.
@@ -161,8 +161,8 @@ func (s *Syncer) syncOnce(ctx context.Context, w podworkers.Work, observed *obse
 // reports its end.
 const pauseAfterFailure = time.Second
 
-// soon sets an early retry if the removal of an old container failed.
-func soon(result *pods.Result, err error) error {
+// retryEarly sets an early retry if the removal of an old container failed.
+func retryEarly(result *pods.Result, err error) error {
 	for _, e := range result.Entries {
 		if e.Action == pods.ActionRemoveContainer && e.Err != nil {
 			return podworkers.RetryAt(err, time.Now().Add(pauseAfterFailure))

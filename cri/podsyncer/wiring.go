@@ -34,7 +34,7 @@ func (s *Syncer) buildWorkers() (err error) {
 	cfg.Syncer = s
 	cfg.OnDue = func(uid types.UID) { s.inbox.Emit(syncloop.Event{Kind: syncloop.SyncDue, UID: uid}) }
 	cfg.TerminalPodStopped = s.stopped
-	cfg.OnTransition = both(s.moved, cfg.OnTransition)
+	cfg.OnTransition = both(s.transitioned, cfg.OnTransition)
 	s.workers, err = podworkers.New(cfg)
 	return err
 }
@@ -82,7 +82,7 @@ func (s *Syncer) clean(context.Context, *syncloop.Cleanup) error {
 	s.records.Prune(s.wanted)
 	s.observer.prune(s.wanted)
 	s.sinks.prune()
-	if s.lookout.isDue(s, time.Now()) {
+	if s.leftoverScan.isDue(s, time.Now()) {
 		s.releaser.Wake()
 	}
 	s.collector.wake()
@@ -104,9 +104,9 @@ func (s *Syncer) runtimePods() ([]podworkers.RuntimePod, error) {
 	return out, nil
 }
 
-// moved handles a transition of a worker. After the end of a pod, housekeeping forgets it and pods
+// transitioned handles a transition of a worker. After the end of a pod, housekeeping forgets it and pods
 // that wait for its UID start.
-func (s *Syncer) moved(t podworkers.Transition) {
+func (s *Syncer) transitioned(t podworkers.Transition) {
 	if t.To == podworkers.StateFinished {
 		s.housekeep()
 	}

@@ -50,7 +50,7 @@ func TestRunWorksOnce(t *testing.T) {
 		require.ErrorIs(t, w.agent.Run(w.t.Context()), ErrAlreadyRun)
 		// No pod is removed before the sources are ready.
 		s := w.newNode()
-		require.False(t, s.gone("1"))
+		require.False(t, s.unused("1"))
 		require.False(t, s.releasable("1"))
 	})
 }

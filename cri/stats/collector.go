@@ -49,9 +49,9 @@ type Collector struct {
 	rates Rates
 	names map[string]string // of the cgroups of containers and sandboxes, by ID; they never change
 
-	asking  chan struct{} // locks storage and its time
-	storage []*runtimeapi.ContainerStats
-	asked   time.Time
+	storageLock chan struct{} // locks storage and its time
+	storage     []*runtimeapi.ContainerStats
+	asked       time.Time
 }
 
 // storageAge is the greatest age of filesystem usage. containerd measures at this period.
@@ -67,7 +67,7 @@ func NewCollector(cfg CollectorConfig) (*Collector, error) {
 	if err := f.Err(); err != nil {
 		return nil, err
 	}
-	return &Collector{cfg: cfg, names: map[string]string{}, asking: make(chan struct{}, 1)}, nil
+	return &Collector{cfg: cfg, names: map[string]string{}, storageLock: make(chan struct{}, 1)}, nil
 }
 
 // Wanted selects figures besides CPU and memory.
@@ -101,29 +101,29 @@ func (c *Collector) Collect(ctx context.Context, w Wanted) (pods []Pod, unread [
 	if c.cfg.Reader != nil {
 		cgroups = c.cfg.PodCgroups()
 	}
-	ask := wants{storage: w.Storage}
+	request := runtimeWants{storage: w.Storage}
 	for i := range pods {
 		unread = append(unread, c.read(&pods[i], cgroups[pods[i].UID], w)...)
-		ask.add(&pods[i])
+		request.add(&pods[i])
 	}
-	mine, theirs, errs := c.ask(ctx, ask)
+	mine, theirs, errs := c.request(ctx, request)
 	Merge(pods, mine, theirs)
 	c.rate(pods)
 	return pods, append(unread, errs...), nil
 }
 
-// wants selects figures that only the runtime has.
-type wants struct{ containers, pods, storage bool }
+// runtimeWants selects figures that only the runtime has.
+type runtimeWants struct{ containers, pods, storage bool }
 
-func (a *wants) add(p *Pod) {
+func (a *runtimeWants) add(p *Pod) {
 	a.pods = a.pods || p.Cgroup == ""
 	for i := range p.Containers {
 		a.containers = a.containers || p.Cgroup != "" && p.Containers[i].Cgroup == ""
 	}
 }
 
-// ask requests the figures from the runtime. An unimplemented call is no error.
-func (c *Collector) ask(ctx context.Context, a wants) (containers []*runtimeapi.ContainerStats, pods []*runtimeapi.PodSandboxStats, errs []error) {
+// request requests the figures from the runtime. An unimplemented call is no error.
+func (c *Collector) request(ctx context.Context, a runtimeWants) (containers []*runtimeapi.ContainerStats, pods []*runtimeapi.PodSandboxStats, errs []error) {
 	note := func(err error) {
 		if err != nil && !cri.IsUnimplemented(err) {
 			errs = append(errs, err)
@@ -150,8 +150,8 @@ func (c *Collector) ask(ctx context.Context, a wants) (containers []*runtimeapi.
 // which may be too old.
 func (c *Collector) writable(ctx context.Context) ([]*runtimeapi.ContainerStats, error) {
 	select {
-	case c.asking <- struct{}{}:
-		defer func() { <-c.asking }()
+	case c.storageLock <- struct{}{}:
+		defer func() { <-c.storageLock }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -178,7 +178,7 @@ func (c *Collector) read(p *Pod, cgroup string, w Wanted) (unread []error) {
 	}
 	names, err := c.find(p, cgroup)
 	if err != nil {
-		return notGone(err)
+		return ignoreNotFound(err)
 	}
 	for i := range p.Containers {
 		k := &p.Containers[i]
@@ -241,11 +241,11 @@ func (c *Collector) readSandbox(p *Pod, name string, w Wanted) []error {
 	}
 	network, err := c.network(p)
 	p.Network = network
-	return notGone(err)
+	return ignoreNotFound(err)
 }
 
-// notGone returns err, or nil if err means that the object has ended.
-func notGone(err error) []error {
+// ignoreNotFound returns err, or nil if err means that the object has ended.
+func ignoreNotFound(err error) []error {
 	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.ESRCH) {
 		return nil
 	}

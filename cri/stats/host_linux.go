@@ -13,7 +13,7 @@ import (
 // Host returns a folder of this machine, such as "/sys/fs/cgroup" or "/proc": an os.DirFS that
 // reads kernel files with few system calls, because a node with a hundred pods reads thousands of
 // files per scrape. It keeps the folders of cgroups open; see Cost in the package documentation.
-func Host(dir string) fs.FS { return host{os.DirFS(dir).(hostFS), dir, newKept()} }
+func Host(dir string) fs.FS { return host{os.DirFS(dir).(hostFS), dir, newFolderCache()} }
 
 type hostFS interface {
 	fs.ReadDirFS
@@ -23,8 +23,8 @@ type hostFS interface {
 
 type host struct {
 	hostFS
-	dir  string
-	kept *kept
+	dir         string
+	folderCache *folderCache
 }
 
 var _ fs.ReadFileFS = host{}
@@ -45,13 +45,13 @@ const usual = 2048
 
 // readAll reads a file below an open folder.
 func readAll(folder int, file string) ([]byte, error) {
-	fd, err := again(func() (int, error) { return unix.Openat(folder, file, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	fd, err := retryInterrupted(func() (int, error) { return unix.Openat(folder, file, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return nil, err
 	}
 	defer syscall.Close(fd)
 	var small [usual]byte
-	n, err := again(func() (int, error) { return syscall.Read(fd, small[:]) })
+	n, err := retryInterrupted(func() (int, error) { return syscall.Read(fd, small[:]) })
 	content := append([]byte(nil), small[:max(n, 0)]...)
 	// The kernel returns such a file in one read, so a read that leaves room is complete. Larger
 	// files are read to the end.
@@ -60,7 +60,7 @@ func readAll(folder int, file string) ([]byte, error) {
 	}
 	for {
 		content = slices.Grow(content, len(content))
-		n, err := again(func() (int, error) { return syscall.Read(fd, content[len(content):cap(content)]) })
+		n, err := retryInterrupted(func() (int, error) { return syscall.Read(fd, content[len(content):cap(content)]) })
 		if err != nil || n == 0 {
 			return content, err
 		}
@@ -68,8 +68,8 @@ func readAll(folder int, file string) ([]byte, error) {
 	}
 }
 
-// again repeats an interrupted call.
-func again(call func() (int, error)) (n int, err error) {
+// retryInterrupted repeats an interrupted call.
+func retryInterrupted(call func() (int, error)) (n int, err error) {
 	for {
 		if n, err = call(); !errors.Is(err, syscall.EINTR) {
 			return n, err

@@ -104,7 +104,7 @@ func TestFoldersOfCgroups(t *testing.T) {
 		require.NoError(t, os.CopyFS(root, tree(files)))
 		same() // a new folder of the same name, at once
 
-		k := fsys.(host).kept
+		k := fsys.(host).folderCache
 		k.swept = time.Now().Add(-2 * sweeps)
 		_, err = r.Read("/a")
 		require.NoError(t, err)

@@ -17,9 +17,9 @@ type point struct {
 // concurrent callers, the resolution of the kernel's clock would distort the rate.
 const window = time.Second
 
-// late is the greatest age difference to the previous reading, from a concurrent caller. A
+// maxLateness is the greatest age difference to the previous reading, from a concurrent caller. A
 // greater difference means that the clock was set back.
-const late = time.Minute
+const maxLateness = time.Minute
 
 // Of adds a reading and returns the name's rate since the last reading that is at least one second
 // older. With a shorter interval it returns the previous rate. It returns nil for the first reading
@@ -34,7 +34,7 @@ func (r *Rates) Of(name string, u Usage) *uint64 {
 	last, known := r.points[name]
 	reading := Usage{Time: u.Time, CPU: CPU{Total: u.CPU.Total}}
 	switch {
-	case !known, *u.CPU.Total < *last.reading.CPU.Total, last.reading.Time.Sub(u.Time) > late:
+	case !known, *u.CPU.Total < *last.reading.CPU.Total, last.reading.Time.Sub(u.Time) > maxLateness:
 		last = point{reading: reading}
 	case u.Time.Sub(last.reading.Time) >= window:
 		last = point{reading: reading, rate: Rate(last.reading, reading)}

@@ -26,9 +26,9 @@ func readV1(f *files, folder string, u *Usage, d *Details) {
 	}
 	u.Memory.WorkingSet = workingSet(u.Memory.Usage, entry(memory, "total_inactive_file"))
 	both := f.limit(in("memory", "memory.memsw.limit_in_bytes"))
-	u.Swap.Limit = beside(both, u.Memory.Limit)
+	u.Swap.Limit = swapOf(both, u.Memory.Limit)
 	if u.Swap.Usage = entry(memory, "total_swap"); u.Swap.Usage == nil {
-		u.Swap.Usage = beside(f.number(in("memory", "memory.memsw.usage_in_bytes")), u.Memory.Usage)
+		u.Swap.Usage = swapOf(f.number(in("memory", "memory.memsw.usage_in_bytes")), u.Memory.Usage)
 	}
 	u.Processes = f.number(in("pids", "pids.current"))
 	if d != nil {
@@ -36,8 +36,8 @@ func readV1(f *files, folder string, u *Usage, d *Details) {
 	}
 }
 
-// beside returns swap, given cgroup v1's sum of memory and swap.
-func beside(both, memory *uint64) *uint64 {
+// swapOf returns swap, given cgroup v1's sum of memory and swap.
+func swapOf(both, memory *uint64) *uint64 {
 	if both == nil || memory == nil {
 		return nil
 	}

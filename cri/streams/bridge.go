@@ -40,12 +40,12 @@ func (b *bridge) begin(runtime Runtime) bool {
 	return true
 }
 
-// gone returns an error after the server has ended.
-func (b *bridge) gone() error {
+// stopped returns an error after the server has ended.
+func (b *bridge) stopped() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.over {
-		return goneError()
+		return stoppedError()
 	}
 	return nil
 }
@@ -56,7 +56,7 @@ func (b *bridge) end() {
 	defer b.mu.Unlock()
 	b.over = true
 	for cancel := range b.running {
-		(*cancel)(goneError())
+		(*cancel)(stoppedError())
 	}
 }
 
@@ -65,7 +65,7 @@ func (b *bridge) enter(ctx context.Context) (bounded context.Context, runtime Ru
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.over {
-		return nil, nil, nil, goneError()
+		return nil, nil, nil, stoppedError()
 	}
 	bounded, cancel := context.WithCancelCause(ctx)
 	b.running[&cancel] = struct{}{}
@@ -122,9 +122,9 @@ func (b *bridge) PortForward(ctx context.Context, id string, port int32, stream 
 	return runtime.PortForwardSession(ctx, id, int(port), duplex{stream})
 }
 
-// replyPatience bounds the acknowledgement of an SPDY stream. Only a connection that breaks
+// replyTimeout bounds the acknowledgement of an SPDY stream. Only a connection that breaks
 // meanwhile takes long.
-const replyPatience = 10 * time.Second
+const replyTimeout = 10 * time.Second
 
 // acknowledged waits until the client has received the acknowledgement of an SPDY stream, which
 // cri-streaming sends while it starts the session. If the session failed earlier, the client would
@@ -138,15 +138,15 @@ func acknowledged(ctx context.Context, stream io.Writer) error {
 		_, err := stream.Write(nil) // waits for the acknowledgement
 		told <- err
 	}()
-	patience := time.NewTimer(replyPatience)
-	defer patience.Stop()
+	timer := time.NewTimer(replyTimeout)
+	defer timer.Stop()
 	select {
 	case err := <-told:
 		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-patience.C:
-		return errGone
+	case <-timer.C:
+		return errConnectionLost
 	}
 }
 

@@ -86,8 +86,8 @@ type connection struct {
 	until time.Time // the deadline for reading
 }
 
-// errGone is the cause of the end of a lost connection's session.
-var errGone = errors.New("the client's connection was lost")
+// errConnectionLost is the cause of the end of a lost connection's session.
+var errConnectionLost = errors.New("the client's connection was lost")
 
 // Read reads, and cancels the session when the connection has ended.
 func (c *connection) Read(p []byte) (int, error) {
@@ -160,7 +160,7 @@ func (c *connection) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.lost != nil {
-		c.lost(errGone)
+		c.lost(errConnectionLost)
 	}
 }
 

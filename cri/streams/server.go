@@ -153,7 +153,7 @@ func (s *Server) handler(serving *sync.WaitGroup) http.Handler {
 
 // GetExec implements fake.StreamServer.
 func (s *Server) GetExec(request *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
-	if err := s.bridge.gone(); err != nil {
+	if err := s.bridge.stopped(); err != nil {
 		return nil, err
 	}
 	marked := &runtimeapi.ExecRequest{
@@ -165,7 +165,7 @@ func (s *Server) GetExec(request *runtimeapi.ExecRequest) (*runtimeapi.ExecRespo
 
 // GetAttach implements fake.StreamServer.
 func (s *Server) GetAttach(request *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
-	if err := s.bridge.gone(); err != nil {
+	if err := s.bridge.stopped(); err != nil {
 		return nil, err
 	}
 	marked := &runtimeapi.AttachRequest{
@@ -177,10 +177,10 @@ func (s *Server) GetAttach(request *runtimeapi.AttachRequest) (*runtimeapi.Attac
 
 // GetPortForward implements fake.StreamServer.
 func (s *Server) GetPortForward(request *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
-	if err := s.bridge.gone(); err != nil {
+	if err := s.bridge.stopped(); err != nil {
 		return nil, err
 	}
 	return s.urls.GetPortForward(request)
 }
 
-func goneError() error { return status.Error(codes.Unavailable, "the stream server has stopped") }
+func stoppedError() error { return status.Error(codes.Unavailable, "the stream server has stopped") }

@@ -21,22 +21,22 @@ import (
 
 const (
 	pluginTimeout = time.Minute
-	// maxAnswer and maxComplaint bound a plugin's output and error output, in bytes.
-	maxAnswer    = 1 << 20
-	maxComplaint = 1 << 10
+	// maxResponse and maxErrorOutput bound a plugin's output and error output, in bytes.
+	maxResponse    = 1 << 20
+	maxErrorOutput = 1 << 10
 	// pipeGrace is the time after which the output of a killed plugin is closed, even if its children
 	// keep it open.
 	pipeGrace = time.Second
 )
 
-type question struct {
+type pluginRequest struct {
 	metav1.TypeMeta           `json:",inline"`
 	Image                     string            `json:"image"`
 	ServiceAccountToken       string            `json:"serviceAccountToken,omitempty"`
 	ServiceAccountAnnotations map[string]string `json:"serviceAccountAnnotations,omitempty"`
 }
 
-type answer struct {
+type pluginResponse struct {
 	metav1.TypeMeta `json:",inline"`
 	CacheKeyType    string                 `json:"cacheKeyType"`
 	CacheDuration   *metav1.Duration       `json:"cacheDuration,omitempty"`
@@ -48,16 +48,16 @@ type pluginEntry struct {
 	Password string `json:"password"`
 }
 
-// The values of answer.CacheKeyType.
+// The values of pluginResponse.CacheKeyType.
 const (
 	cacheByImage    = "Image"
 	cacheByRegistry = "Registry"
 	cacheGlobally   = "Global"
 )
 
-// parseAnswer parses a plugin's output. Errors contain no part of it.
-func parseAnswer(data []byte, apiVersion string) (*answer, error) {
-	var a answer
+// parseResponse parses a plugin's output. Errors contain no part of it.
+func parseResponse(data []byte, apiVersion string) (*pluginResponse, error) {
+	var a pluginResponse
 	if err := json.Unmarshal(data, &a); err != nil {
 		var kind *json.UnmarshalTypeError
 		if errors.As(err, &kind) {
@@ -83,7 +83,7 @@ func parseAnswer(data []byte, apiVersion string) (*answer, error) {
 	return &a, nil
 }
 
-func (a *answer) keyring(o Origin) Keyring {
+func (a *pluginResponse) keyring(o Origin) Keyring {
 	var k Keyring
 	for _, place := range slices.Sorted(maps.Keys(a.Auth)) {
 		entry := a.Auth[place]
@@ -119,7 +119,7 @@ func find(binDir string, p *Provider) (program, error) {
 func (p program) run(ctx context.Context, input []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, fmt.Errorf("no exit within %s", p.timeout))
 	defer cancel()
-	stdout, stderr := &bounded{max: maxAnswer}, &bounded{max: maxComplaint}
+	stdout, stderr := &bounded{max: maxResponse}, &bounded{max: maxErrorOutput}
 	cmd := exec.CommandContext(ctx, p.path, p.args...)
 	cmd.Env = append(os.Environ(), p.env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), stdout, stderr
@@ -129,10 +129,10 @@ func (p program) run(ctx context.Context, input []byte) ([]byte, error) {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case stdout.cut:
-		return nil, fmt.Errorf("reply exceeds %d bytes", maxAnswer)
+		return nil, fmt.Errorf("reply exceeds %d bytes", maxResponse)
 	case err != nil:
-		if complaint := printable(string(stderr.kept)); complaint != "" {
-			err = fmt.Errorf("%w: %s", err, complaint)
+		if message := printable(string(stderr.kept)); message != "" {
+			err = fmt.Errorf("%w: %s", err, message)
 		}
 		return nil, err
 	}

@@ -15,8 +15,8 @@ import (
 const goodAnswer = `{"kind": "CredentialProviderResponse", "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
 	"cacheKeyType": "Registry", "cacheDuration": "5m", "auth": {"*.x.io": {"username": "u", "password": "p"}}}`
 
-func TestParseAnswer(t *testing.T) {
-	got, err := parseAnswer([]byte(goodAnswer), protocolGroup+"v1")
+func TestParseResponse(t *testing.T) {
+	got, err := parseResponse([]byte(goodAnswer), protocolGroup+"v1")
 	require.NoError(t, err)
 	require.Equal(t, 5*time.Minute, got.CacheDuration.Duration)
 	require.Equal(t, "u", users(got.keyring(Origin{}).Lookup("a.x.io/y")))
@@ -32,11 +32,11 @@ func TestParseAnswer(t *testing.T) {
 		{"*.x.io", "", "invalid key in auth"},
 	} {
 		changed := strings.Replace(goodAnswer, tc.from, tc.to, 1)
-		_, err := parseAnswer([]byte(changed), protocolGroup+"v1")
+		_, err := parseResponse([]byte(changed), protocolGroup+"v1")
 		require.ErrorContains(t, err, tc.want)
 		require.NotContains(t, err.Error(), "s3cret")
 	}
-	none, err := parseAnswer([]byte(strings.Replace(goodAnswer, `{"*.x.io": {"username": "u", "password": "p"}}`, "null", 1)), protocolGroup+"v1")
+	none, err := parseResponse([]byte(strings.Replace(goodAnswer, `{"*.x.io": {"username": "u", "password": "p"}}`, "null", 1)), protocolGroup+"v1")
 	require.NoError(t, err)
 	require.Empty(t, none.keyring(Origin{}).keys)
 }
@@ -45,7 +45,7 @@ func FuzzParseAnswer(f *testing.F) {
 	f.Add([]byte(goodAnswer), "a.x.io/y")
 	f.Add([]byte(`{"auth": {"[": {}}}`), "x")
 	f.Fuzz(func(t *testing.T, data []byte, image string) {
-		got, err := parseAnswer(data, protocolGroup+"v1")
+		got, err := parseResponse(data, protocolGroup+"v1")
 		if err != nil {
 			require.Nil(t, got)
 			return

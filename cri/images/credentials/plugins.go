@@ -93,7 +93,7 @@ func (p *Plugins) Credentials(ctx context.Context, pod *v1.Pod, repository strin
 		if !plugin.wants(repository) {
 			continue
 		}
-		ring, err := plugin.ask(ctx, pod, repository)
+		ring, err := plugin.request(ctx, pod, repository)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("credential provider %q: %w", plugin.Name, err))
 			if ctx.Err() != nil {
@@ -114,8 +114,8 @@ func (p *plugin) wants(repository string) bool {
 	return false
 }
 
-// ask returns the plugin's keyring for an image and a pod, from the cache if possible.
-func (p *plugin) ask(ctx context.Context, pod *v1.Pod, repository string) (Keyring, error) {
+// request returns the plugin's keyring for an image and a pod, from the cache if possible.
+func (p *plugin) request(ctx context.Context, pod *v1.Pod, repository string) (Keyring, error) {
 	account, err := p.account(ctx, pod)
 	if err != nil || account.skip {
 		return Keyring{}, err
@@ -134,7 +134,7 @@ func (p *plugin) execute(ctx context.Context, pod *v1.Pod, repository string, ac
 	if err := p.needToken(ctx, pod, &account); err != nil {
 		return Keyring{}, err
 	}
-	input, err := json.Marshal(question{
+	input, err := json.Marshal(pluginRequest{
 		TypeMeta: metav1.TypeMeta{Kind: "CredentialProviderRequest", APIVersion: p.APIVersion},
 		Image:    repository, ServiceAccountToken: account.token, ServiceAccountAnnotations: account.annotations,
 	})
@@ -143,9 +143,9 @@ func (p *plugin) execute(ctx context.Context, pod *v1.Pod, repository string, ac
 	}
 	start := time.Now()
 	output, err := p.run(ctx, input)
-	var found *answer
+	var found *pluginResponse
 	if err == nil {
-		found, err = parseAnswer(output, p.APIVersion)
+		found, err = parseResponse(output, p.APIVersion)
 	}
 	took := time.Since(start)
 	p.executed(p.Name, took, err)

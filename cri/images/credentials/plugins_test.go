@@ -31,21 +31,21 @@ func podOf(uid, account string) *v1.Pod {
 
 // registry is an in-memory plugin. The user in its response has the number of the call.
 type registry struct {
-	mu     sync.Mutex
-	asked  []question
-	answer answer
-	err    error
-	took   time.Duration
+	mu             sync.Mutex
+	asked          []pluginRequest
+	pluginResponse pluginResponse
+	err            error
+	took           time.Duration
 }
 
 func (r *registry) run(ctx context.Context, input []byte) ([]byte, error) {
-	var q question
+	var q pluginRequest
 	if err := json.Unmarshal(input, &q); err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
 	r.asked = append(r.asked, q)
-	a, err := r.answer, r.err
+	a, err := r.pluginResponse, r.err
 	a.Auth = map[string]pluginEntry{"*.x.io": {Username: fmt.Sprint("u", len(r.asked)), Password: "p"}}
 	r.mu.Unlock()
 	timer := time.NewTimer(r.took)
@@ -91,7 +91,7 @@ func TestPluginCache(t *testing.T) {
 		{cacheGlobally, "u1", "u1", "u1"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			r := &registry{answer: answer{CacheKeyType: tc.keyType}}
+			r := &registry{pluginResponse: pluginResponse{CacheKeyType: tc.keyType}}
 			p := pluginOn(r, provider("p", "*.x.io"), nil)
 			pod := podOf("1", "")
 			require.Equal(t, "u1", find1(t, p, pod, "a.x.io/x"))
@@ -110,11 +110,11 @@ func TestPluginCache(t *testing.T) {
 
 func TestPluginCacheDuration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &registry{answer: answer{CacheKeyType: cacheByImage, CacheDuration: &metav1.Duration{}}}
+		r := &registry{pluginResponse: pluginResponse{CacheKeyType: cacheByImage, CacheDuration: &metav1.Duration{}}}
 		p := pluginOn(r, provider("p", "*.x.io"), nil)
 		require.Equal(t, "u1", find1(t, p, podOf("1", ""), "a.x.io/x"))
 		require.Equal(t, "u2", find1(t, p, podOf("1", ""), "a.x.io/x"), "zero keeps nothing")
-		r.answer.CacheDuration = &metav1.Duration{Duration: time.Minute}
+		r.pluginResponse.CacheDuration = &metav1.Duration{Duration: time.Minute}
 		require.Equal(t, "u3", find1(t, p, podOf("1", ""), "a.x.io/x"))
 		time.Sleep(time.Minute - time.Nanosecond)
 		require.Equal(t, "u3", find1(t, p, podOf("1", ""), "a.x.io/x"))
@@ -126,7 +126,7 @@ func TestPluginCacheDuration(t *testing.T) {
 // Concurrent requests share a run, which ends with the last of them.
 func TestPluginRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &registry{answer: answer{CacheKeyType: cacheByImage}, took: time.Minute}
+		r := &registry{pluginResponse: pluginResponse{CacheKeyType: cacheByImage}, took: time.Minute}
 		p := pluginOn(r, provider("p", "*.x.io"), nil)
 		first, leave := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -156,8 +156,8 @@ func TestPluginRunsOnce(t *testing.T) {
 
 // A failed provider is in the error, is tried again, and does not affect other providers.
 func TestPluginFails(t *testing.T) {
-	bad := &registry{err: errors.New("exit status 1"), answer: answer{CacheKeyType: cacheByImage}}
-	good := &registry{answer: answer{CacheKeyType: cacheByImage}}
+	bad := &registry{err: errors.New("exit status 1"), pluginResponse: pluginResponse{CacheKeyType: cacheByImage}}
+	good := &registry{pluginResponse: pluginResponse{CacheKeyType: cacheByImage}}
 	p := pluginOn(bad, provider("bad", "a.x.io"), nil)
 	p.plugins = append(p.plugins, pluginOn(good, provider("good", "*.x.io"), nil).plugins...)
 	for i := range 2 {
@@ -166,7 +166,7 @@ func TestPluginFails(t *testing.T) {
 		require.Equal(t, "u1", users(found))
 		require.Equal(t, i+1, bad.calls())
 	}
-	garbled := pluginOn(&registry{answer: answer{CacheKeyType: "Sometimes"}}, provider("garbled", "*.x.io"), nil)
+	garbled := pluginOn(&registry{pluginResponse: pluginResponse{CacheKeyType: "Sometimes"}}, provider("garbled", "*.x.io"), nil)
 	_, err := garbled.Credentials(t.Context(), podOf("1", ""), "a.x.io/x")
 	require.ErrorContains(t, err, `credential provider "garbled": reply: cacheKeyType`)
 }
@@ -198,7 +198,7 @@ func TestPluginTokens(t *testing.T) {
 		return p
 	}
 	t.Run("by service account", func(t *testing.T) {
-		r, sa := &registry{answer: answer{CacheKeyType: cacheByImage}}, &tokens{annotations: map[string]string{"team": "a", "else": "b"}}
+		r, sa := &registry{pluginResponse: pluginResponse{CacheKeyType: cacheByImage}}, &tokens{annotations: map[string]string{"team": "a", "else": "b"}}
 		p := pluginOn(r, with(cacheByAccount, &yes), sa)
 		require.Equal(t, "u1", find1(t, p, podOf("1", "sa"), "a.x.io/x"))
 		require.Equal(t, "u1", find1(t, p, podOf("2", "sa"), "a.x.io/x"))
@@ -213,20 +213,20 @@ func TestPluginTokens(t *testing.T) {
 		require.Equal(t, Origin{ServiceAccount: &ServiceAccountRef{UID: "uid-sa", Namespace: "ns", Name: "sa"}}, found[0].Origin)
 	})
 	t.Run("by token", func(t *testing.T) {
-		p := pluginOn(&registry{answer: answer{CacheKeyType: cacheByImage}}, with(cacheByToken, &yes), &tokens{})
+		p := pluginOn(&registry{pluginResponse: pluginResponse{CacheKeyType: cacheByImage}}, with(cacheByToken, &yes), &tokens{})
 		require.Equal(t, "u1", find1(t, p, podOf("1", "sa"), "a.x.io/x"))
 		require.Equal(t, "u2", find1(t, p, podOf("2", "sa"), "a.x.io/x"))
 		require.Equal(t, "u1", find1(t, p, podOf("1", "sa"), "a.x.io/x"))
 	})
 	t.Run("no service account", func(t *testing.T) {
-		r := &registry{answer: answer{CacheKeyType: cacheByImage}}
+		r := &registry{pluginResponse: pluginResponse{CacheKeyType: cacheByImage}}
 		require.Empty(t, find1(t, pluginOn(r, with(cacheByToken, &yes), &tokens{}), podOf("1", ""), "a.x.io/x"))
 		require.Zero(t, r.calls())
 		require.Equal(t, "u1", find1(t, pluginOn(r, with(cacheByToken, &no), &tokens{}), podOf("1", ""), "a.x.io/x"))
 		require.Empty(t, r.asked[0].ServiceAccountToken)
 	})
 	t.Run("fails", func(t *testing.T) {
-		r := &registry{answer: answer{CacheKeyType: cacheByImage}}
+		r := &registry{pluginResponse: pluginResponse{CacheKeyType: cacheByImage}}
 		p := with(cacheByToken, &yes)
 		p.TokenAttributes.RequiredServiceAccountAnnotationKeys = []string{"role"}
 		_, err := pluginOn(r, p, &tokens{}).Credentials(t.Context(), podOf("1", "sa"), "a.x.io/x")

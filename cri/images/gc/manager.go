@@ -90,7 +90,7 @@ func (m *Manager) Detect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return m.tellRemaining(seen, nil)
+	return m.reportRemaining(seen, nil)
 }
 
 // enter waits until no other detection or removal is running.
@@ -105,15 +105,15 @@ func (m *Manager) enter(ctx context.Context) (leave func(), err error) {
 
 // observation is a list of images at one time.
 type observation struct {
-	images []Image
-	list   []*runtimeapi.Image // the same images as the runtime lists them
-	asked  time.Time           // time of the list request
+	images    []Image
+	list      []*runtimeapi.Image // the same images as the runtime lists them
+	requested time.Time           // time of the list request
 }
 
 // observe lists the images with their use. It fails if any use is unknown. It lists containers
 // after images, so that a container created in between is seen.
 func (m *Manager) observe(ctx context.Context) (observation, error) {
-	out := observation{asked: time.Now()}
+	out := observation{requested: time.Now()}
 	var err error
 	if out.list, err = m.cfg.Images.ListImages(ctx, nil); err != nil {
 		return observation{}, fmt.Errorf("gc: listing images: %w", err)
@@ -203,7 +203,7 @@ func (m *Manager) RemoveUnused(ctx context.Context) (freed uint64, err error) {
 	}
 	plan := Compute(Input{Now: time.Now(), Started: m.started, Images: seen.images, Policy: m.cfg.Policy})
 	gone, freed, err := m.remove(ctx, slices.Concat(plan.Old, plan.Unused), ReasonSpace, everything)
-	return freed, errors.Join(err, m.tellRemaining(seen, gone))
+	return freed, errors.Join(err, m.reportRemaining(seen, gone))
 }
 
 // disk measures the disk. It returns an error and records an event if the capacity is zero.
@@ -233,7 +233,7 @@ func (m *Manager) carryOut(ctx context.Context, plan Plan, seen observation) err
 		m.cfg.Event(m.cfg.Node, v1.EventTypeWarning, EventFreeDiskSpaceFailed, message)
 		spaceErr = errors.Join(spaceErr, errors.New("gc: "+message))
 	}
-	return errors.Join(ageErr, spaceErr, m.tellRemaining(seen, gone))
+	return errors.Join(ageErr, spaceErr, m.reportRemaining(seen, gone))
 }
 
 // remove removes images in order until enough bytes are freed. It skips images that cannot be
@@ -260,9 +260,9 @@ func (m *Manager) remove(ctx context.Context, images []Image, reason Reason, eno
 	return gone, freed, errors.Join(errs...)
 }
 
-func (m *Manager) tellRemaining(seen observation, gone []string) error {
+func (m *Manager) reportRemaining(seen observation, gone []string) error {
 	left := slices.DeleteFunc(slices.Clone(seen.list), func(i *runtimeapi.Image) bool { return slices.Contains(gone, i.GetId()) })
-	if err := m.cfg.OnList(left, seen.asked); err != nil {
+	if err := m.cfg.OnList(left, seen.requested); err != nil {
 		return fmt.Errorf("gc: Config.OnList: %w", err)
 	}
 	return nil
@@ -274,7 +274,7 @@ func (m *Manager) Images(ctx context.Context) ([]*runtimeapi.Image, error) {
 	if list, ok := m.recent(); ok {
 		return list, nil
 	}
-	asked := time.Now()
+	requested := time.Now()
 	list, err := m.cfg.Images.ListImages(ctx, nil)
 	if err != nil {
 		return nil, fmt.Errorf("gc: listing images: %w", err)
@@ -282,7 +282,7 @@ func (m *Manager) Images(ctx context.Context) ([]*runtimeapi.Image, error) {
 	slices.SortStableFunc(list, func(a, b *runtimeapi.Image) int { return cmp.Compare(b.GetSize(), a.GetSize()) })
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.list, m.listed = list, asked
+	m.list, m.listed = list, requested
 	return list, nil
 }
 

@@ -122,8 +122,8 @@ func (s *shelf[T]) remove(key string) error {
 	return nil
 }
 
-// understood returns an error unless a file has the kind and a supported version.
-func understood(meta metav1.TypeMeta, kind string) error {
+// checkKind returns an error unless a file has the kind and a supported version.
+func checkKind(meta metav1.TypeMeta, kind string) error {
 	if meta.Kind != kind || meta.APIVersion != version && meta.APIVersion != oldVersion {
 		return fmt.Errorf("kind %q of apiVersion %q is not supported", meta.Kind, meta.APIVersion)
 	}
@@ -138,7 +138,7 @@ func parseIntent(data []byte) (string, intent, error) {
 	if out.Image == "" {
 		return "", intent{}, errors.New("image is empty")
 	}
-	return out.Image, out, understood(out.TypeMeta, kindIntent)
+	return out.Image, out, checkKind(out.TypeMeta, kindIntent)
 }
 
 func parseRecord(data []byte) (string, record, error) {
@@ -149,7 +149,7 @@ func parseRecord(data []byte) (string, record, error) {
 	if out.ImageRef == "" {
 		return "", record{}, errors.New("imageRef is empty")
 	}
-	return out.ImageRef, out, understood(out.TypeMeta, kindRecord)
+	return out.ImageRef, out, checkKind(out.TypeMeta, kindRecord)
 }
 
 func parsePreloaded(data []byte) (string, preloadedNames, error) {

@@ -102,9 +102,9 @@ func same(s, o secret) bool {
 }
 
 // opened reports whether one of a pod's credentials gives access. A match by hash or by
-// coordinates alone is sufficient; learnt is then the access to add to the record, so that next
+// coordinates alone is sufficient; added is then the access to add to the record, so that next
 // time either matches. It is empty for a full match.
-func opened(a access, found []credentials.Credential) (ok bool, learnt access) {
+func opened(a access, found []credentials.Credential) (ok bool, added access) {
 	for i := range found {
 		mine := accessOf(&found[i])
 		for _, s := range mine.KubernetesSecrets {

@@ -55,13 +55,13 @@ type Store struct {
 	checked func(Result)
 	log     *slog.Logger
 
-	mu        sync.Mutex // guards the fields below, and the files
-	pulling   shelf[intent]
-	pulled    shelf[record]
-	preloaded shelf[preloadedNames]
-	running   map[string]int       // running pulls per image
-	doubt     map[string]time.Time // time since which an intent's outcome is unknown
-	step      func(string)         // called between steps, for tests; never nil
+	mu           sync.Mutex // guards the fields below, and the files
+	pulling      shelf[intent]
+	pulled       shelf[record]
+	preloaded    shelf[preloadedNames]
+	running      map[string]int       // running pulls per image
+	unknownSince map[string]time.Time // time since which an intent's outcome is unknown
+	step         func(string)         // called between steps, for tests; never nil
 }
 
 // Open reads the records in a folder, which need not exist. No other process may change them while
@@ -81,7 +81,7 @@ func Open(cfg Config) (*Store, error) {
 		pulling:   shelf[intent]{folder: folder(filepath.Join(cfg.Dir, "pulling")), parse: parseIntent},
 		pulled:    shelf[record]{folder: folder(filepath.Join(cfg.Dir, "pulled")), parse: parseRecord},
 		preloaded: shelf[preloadedNames]{folder: folder(filepath.Join(cfg.Dir, "preloaded")), parse: parsePreloaded},
-		running:   map[string]int{}, doubt: map[string]time.Time{}, step: func(string) {},
+		running:   map[string]int{}, unknownSince: map[string]time.Time{}, step: func(string) {},
 	}
 	if err := errors.Join(b.pulling.load(), b.pulled.load(), b.preloaded.load()); err != nil {
 		return nil, fmt.Errorf("records: %w", err)
@@ -122,7 +122,7 @@ func (s *Store) begin(image string, before *runtimeapi.Image) error {
 	}
 	s.step("intent")
 	s.running[image]++
-	delete(s.doubt, image)
+	delete(s.unknownSince, image)
 	return nil
 }
 
@@ -150,7 +150,7 @@ func (s *Store) Pulled(p Pull) error {
 		err = s.pulling.remove(p.Image)
 	}
 	if err != nil {
-		s.doubt[p.Image] = time.Now()
+		s.unknownSince[p.Image] = time.Now()
 		return fmt.Errorf("records: recording the pull of %q: %w", p.Image, err)
 	}
 	s.step("done")
@@ -197,16 +197,16 @@ func (s *Store) add(old record, known bool, repository string, more access) erro
 	return s.pulled.put(fresh.ImageRef, fresh)
 }
 
-// Failed records a failed pull. doubt means that the pull may still succeed: it was cancelled, or
+// Failed records a failed pull. unknown means that the pull may still succeed: it was cancelled, or
 // the connection to the runtime broke.
-func (s *Store) Failed(image string, doubt bool) error {
+func (s *Store) Failed(image string, unknown bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.finish(image)
-	if doubt {
-		s.doubt[image] = time.Now()
+	if unknown {
+		s.unknownSince[image] = time.Now()
 	}
-	if _, doubtful := s.doubt[image]; doubtful || s.running[image] > 0 {
+	if _, doubtful := s.unknownSince[image]; doubtful || s.running[image] > 0 {
 		return nil
 	}
 	if err := s.pulling.remove(image); err != nil {
@@ -261,15 +261,15 @@ func (s *Store) verify(ctx context.Context, image, ref string, lookup func(conte
 		return ResultMustAuthenticate, nil
 	}
 	found, err := lookup(ctx)
-	ok, learnt := opened(allowed, found)
+	ok, added := opened(allowed, found)
 	if !ok {
 		if err != nil {
 			return ResultError, err
 		}
 		return ResultMustAuthenticate, nil
 	}
-	if !equal(learnt, access{}) && len(allowed.KubernetesSecrets) < maxSecrets {
-		s.learn(ref, name.Repository, learnt)
+	if !equal(added, access{}) && len(allowed.KubernetesSecrets) < maxSecrets {
+		s.addAccess(ref, name.Repository, added)
 	}
 	return ResultRecorded, nil
 }
@@ -299,8 +299,8 @@ func (s *Store) known(image, ref string, name imageref.Name) (record, bool, erro
 	return old, pulled, nil
 }
 
-// learn adds access found without a pull to a record. If that fails, the next Verify repeats it.
-func (s *Store) learn(ref, repository string, more access) {
+// addAccess adds access found without a pull to a record. If that fails, the next Verify repeats it.
+func (s *Store) addAccess(ref, repository string, more access) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old, known, err := s.record(ref)

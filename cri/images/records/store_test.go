@@ -116,7 +116,7 @@ func TestVerifyLearns(t *testing.T) {
 	for i := range maxSecrets - 4 {
 		many = join(many, accessOf(who("many", fmt.Sprint(i), "p")))
 	}
-	b.learn("id", "r.io/p", many)
+	b.addAccess("id", "r.io/p", many)
 	for _, name := range []string{"d", "e", "f"} {
 		require.True(t, allowed(t, b, "r.io/p:1", "id", who("ns", name, "p")))
 	}
@@ -202,7 +202,7 @@ func TestIntents(t *testing.T) {
 		require.NoError(t, step.do())
 		require.Equal(t, step.open, allowed(t, b, name, "id"), i)
 	}
-	require.Empty(t, b.doubt)
+	require.Empty(t, b.unknownSince)
 	require.Empty(t, b.running)
 }
 

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// doubtFor is the time after a pull with unknown outcome in which its image may still appear.
-	doubtFor = 10 * time.Minute
+	// unknownFor is the time after a pull with unknown outcome in which its image may still appear.
+	unknownFor = 10 * time.Minute
 	// timeGrain is the tolerance for times in records, which are in whole seconds.
 	timeGrain = 2 * time.Second
 )
@@ -98,10 +98,10 @@ func (s *Store) settle(images []*runtimeapi.Image, listed time.Time) error {
 			if s.running[image] > 0 {
 				continue
 			}
-			since, doubtful := s.doubt[image]
+			since, doubtful := s.unknownSince[image]
 			if !doubtful {
 				since = now
-				s.doubt[image] = since
+				s.unknownSince[image] = since
 			}
 			errs = append(errs, s.settleOne(image, repository, find(present, image), listed.Sub(since)))
 		}
@@ -109,9 +109,9 @@ func (s *Store) settle(images []*runtimeapi.Image, listed time.Time) error {
 	return errors.Join(errs...)
 }
 
-// settleOne records the image of a pull with unknown outcome, if present. After doubtFor it
+// settleOne records the image of a pull with unknown outcome, if present. After unknownFor it
 // removes the intent.
-func (s *Store) settleOne(image, repository string, found *runtimeapi.Image, doubted time.Duration) error {
+func (s *Store) settleOne(image, repository string, found *runtimeapi.Image, unknown time.Duration) error {
 	if found != nil {
 		old, known, _ := s.record(found.GetId()) // an unreadable record is replaced
 		if !known {
@@ -125,13 +125,13 @@ func (s *Store) settleOne(image, repository string, found *runtimeapi.Image, dou
 			s.step("record")
 		}
 	}
-	if doubted < doubtFor {
+	if unknown < unknownFor {
 		return nil
 	}
 	if err := s.pulling.remove(image); err != nil {
 		return err
 	}
-	delete(s.doubt, image)
+	delete(s.unknownSince, image)
 	return nil
 }
 

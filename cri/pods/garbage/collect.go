@@ -40,21 +40,21 @@ type Request struct {
 	Busy func(uid types.UID) bool
 }
 
-// asking returns a Request whose callbacks are called once per pod, so that one collection uses
+// withCallbacksOnce returns a Request whose callbacks are called once per pod, so that one collection uses
 // consistent results.
-func (r Request) asking() Request {
-	once := func(ask func(types.UID) bool) func(types.UID) bool {
-		if ask == nil {
+func (r Request) withCallbacksOnce() Request {
+	once := func(callback func(types.UID) bool) func(types.UID) bool {
+		if callback == nil {
 			return nil
 		}
-		answers := map[types.UID]bool{}
+		results := map[types.UID]bool{}
 		return func(uid types.UID) bool {
-			answer, asked := answers[uid]
-			if !asked {
-				answer = ask(uid)
-				answers[uid] = answer
+			result, called := results[uid]
+			if !called {
+				result = callback(uid)
+				results[uid] = result
 			}
-			return answer
+			return result
 		}
 	}
 	r.ContentRemovable, r.RuntimeRemovable = once(r.ContentRemovable), once(r.RuntimeRemovable)
@@ -77,7 +77,7 @@ func (r Request) removable(uid types.UID) bool {
 // them per sandbox. A runtime that streams its lists (cri.ClientConfig.StreamLists) has no such
 // limit.
 func (c *Collector) Collect(ctx context.Context, r Request) error {
-	r = r.asking()
+	r = r.withCallbacksOnce()
 	err := run.Join(
 		c.collectContainers(ctx, r),
 		c.collectSandboxes(ctx, r),

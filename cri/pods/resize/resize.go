@@ -146,22 +146,22 @@ func (r *resizing) setPod(ctx context.Context, values cgroups.Needs) error {
 	}
 	call, done := run.WithGrace(ctx, stepGrace)
 	defer done()
-	if err := r.tellSandbox(call, values); err != nil {
+	if err := r.updateSandbox(call, values); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
 	if pods := r.cfg.Cgroups; pods != nil {
 		if err := pods.SetPodCgroup(call, r.req.Pod, values); err != nil {
 			err = fmt.Errorf("pod cgroup: %w", err)
-			return errors.Join(err, r.tellSandbox(call, r.values))
+			return errors.Join(err, r.updateSandbox(call, r.values))
 		}
 	}
 	r.values = values
 	return nil
 }
 
-// tellSandbox sends the pod-level values to the runtime without the pod's overhead, which is a
+// updateSandbox sends the pod-level values to the runtime without the pod's overhead, which is a
 // separate field. Few runtimes implement this call.
-func (r *resizing) tellSandbox(ctx context.Context, values cgroups.Needs) error {
+func (r *resizing) updateSandbox(ctx context.Context, values cgroups.Needs) error {
 	overhead := r.req.Pod.Spec.Overhead
 	cpu := amount(overhead, v1.ResourceCPU)
 	err := r.cfg.Runtime.UpdatePodSandboxResources(ctx, &runtimeapi.UpdatePodSandboxResourcesRequest{

@@ -9,32 +9,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kept keeps folders open between readings. The kernel's path lookup takes half of the time of
+// folderCache keeps folders open between readings. The kernel's path lookup takes half of the time of
 // reading a cgroup file. Folders that were not read for two sweeps are closed, and all with the
 // file system itself. It is safe for concurrent use.
-type kept struct {
+type folderCache struct {
 	most int
 
 	mu      sync.Mutex
-	folders map[string]*keptFolder
+	folders map[string]*cachedFolder
 	swept   time.Time
 }
 
-// keptFolder is closed by the garbage collector after its last use, so that no reader uses a
+// cachedFolder is closed by the garbage collector after its last use, so that no reader uses a
 // descriptor that was reused.
-type keptFolder struct {
+type cachedFolder struct {
 	file *os.File
 	fd   int
 	used time.Time
 }
 
-// mostKept bounds the open descriptors. A quarter of the process's limit also bounds them.
-const mostKept = 4096
+// maxCachedFolders bounds the open descriptors. A quarter of the process's limit also bounds them.
+const maxCachedFolders = 4096
 
-func newKept() *kept {
-	k := &kept{most: mostKept, folders: map[string]*keptFolder{}}
+func newFolderCache() *folderCache {
+	k := &folderCache{most: maxCachedFolders, folders: map[string]*cachedFolder{}}
 	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil && limit.Cur/4 < mostKept {
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil && limit.Cur/4 < maxCachedFolders {
 		k.most = int(limit.Cur / 4)
 	}
 	return k
@@ -45,7 +45,7 @@ const sweeps = time.Minute
 
 // get returns the folder of a path. It returns nil if the folder cannot be opened or too many are
 // open. fresh reports whether it was opened now.
-func (k *kept) get(path string) (f *keptFolder, fresh bool) {
+func (k *folderCache) get(path string) (f *cachedFolder, fresh bool) {
 	now := time.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -59,11 +59,11 @@ func (k *kept) get(path string) (f *keptFolder, fresh bool) {
 	}
 	f = k.folders[path]
 	if f == nil && len(k.folders) < k.most {
-		fd, err := again(func() (int, error) { return unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+		fd, err := retryInterrupted(func() (int, error) { return unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
 		if err != nil {
 			return nil, false
 		}
-		f, fresh = &keptFolder{file: os.NewFile(uintptr(fd), path), fd: fd}, true
+		f, fresh = &cachedFolder{file: os.NewFile(uintptr(fd), path), fd: fd}, true
 		k.folders[path] = f
 	}
 	if f != nil {
@@ -73,7 +73,7 @@ func (k *kept) get(path string) (f *keptFolder, fresh bool) {
 }
 
 // drop forgets a folder without readable files: a new one may have its name.
-func (k *kept) drop(path string, f *keptFolder) {
+func (k *folderCache) drop(path string, f *cachedFolder) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.folders[path] == f {
@@ -81,18 +81,18 @@ func (k *kept) drop(path string, f *keptFolder) {
 	}
 }
 
-// hostFolder is the use of a keptFolder for one reading.
+// hostFolder is the use of a cachedFolder for one reading.
 type hostFolder struct {
-	*keptFolder
-	path       string
-	kept       *kept
-	fresh, hit bool
+	*cachedFolder
+	path        string
+	folderCache *folderCache
+	fresh, hit  bool
 }
 
 func (h host) openFolder(name string) folder {
 	path := h.dir + "/" + name
-	if f, fresh := h.kept.get(path); f != nil {
-		return &hostFolder{keptFolder: f, path: path, kept: h.kept, fresh: fresh}
+	if f, fresh := h.folderCache.get(path); f != nil {
+		return &hostFolder{cachedFolder: f, path: path, folderCache: h.folderCache, fresh: fresh}
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func (f *hostFolder) read(name string) ([]byte, error) {
 
 func (f *hostFolder) close() (stale bool) {
 	if !f.hit {
-		f.kept.drop(f.path, f.keptFolder)
+		f.folderCache.drop(f.path, f.cachedFolder)
 	}
 	return !f.hit && !f.fresh
 }

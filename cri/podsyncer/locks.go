@@ -10,18 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// turns gives exclusive access to a pod, to its worker or to housekeeping. A static pod that
-// returns has its former UID; without turns, housekeeping would take the new pod's folder for the
+// podLocks gives exclusive access to a pod, to its worker or to housekeeping. A static pod that
+// returns has its former UID; without locks, housekeeping would take the new pod's folder for the
 // old one's.
-type turns struct {
+type podLocks struct {
 	mu    sync.Mutex
 	taken map[types.UID]chan struct{} // closed when the operation ends
 }
 
-func newTurns() *turns { return &turns{taken: map[types.UID]chan struct{}{}} }
+func newPodLocks() *podLocks { return &podLocks{taken: map[types.UID]chan struct{}{}} }
 
 // take waits for exclusive access to the pod. It lasts until end is called.
-func (t *turns) take(ctx context.Context, uid types.UID) (end func(), err error) {
+func (t *podLocks) take(ctx context.Context, uid types.UID) (end func(), err error) {
 	for {
 		end, other := t.try(uid)
 		if other == nil {
@@ -37,7 +37,7 @@ func (t *turns) take(ctx context.Context, uid types.UID) (end func(), err error)
 
 // try takes exclusive access if it is free. Otherwise it returns other, which is closed when the
 // current operation ends.
-func (t *turns) try(uid types.UID) (end func(), other <-chan struct{}) {
+func (t *podLocks) try(uid types.UID) (end func(), other <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if taken := t.taken[uid]; taken != nil {
@@ -53,13 +53,13 @@ func (t *turns) try(uid types.UID) (end func(), other <-chan struct{}) {
 	}, nil
 }
 
-func (t *turns) busy(uid types.UID) bool {
+func (t *podLocks) busy(uid types.UID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.taken[uid] != nil
 }
 
-func (t *turns) uids() []types.UID {
+func (t *podLocks) uids() []types.UID {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Collect(maps.Keys(t.taken))
