@@ -28,7 +28,7 @@ func cellPod(container, sandbox phase) *observed.ListedPod {
 // P1: diff returns the events of every cell of the table, for containers and for sandboxes.
 func TestDiffTable(t *testing.T) {
 	phases := []phase{absent, running, exited, unknown}
-	requestInspection := map[phase][4][]EventType{ // by old phase; new: absent, running, exited, unknown
+	want := map[phase][4][]EventType{ // by old phase; new: absent, running, exited, unknown
 		absent:  {nil, {Started}, {Died}, {changed}},
 		running: {{Died, Removed}, nil, {Died}, {changed}},
 		exited:  {{Removed}, {Started}, nil, {changed}},
@@ -44,12 +44,12 @@ func TestDiffTable(t *testing.T) {
 	for _, from := range phases {
 		for i, to := range phases {
 			events := diff("u", cellPod(from, absent), cellPod(to, absent))
-			require.Equal(t, requestInspection[from][i], kinds(events), "container %d -> %d", from, to)
+			require.Equal(t, want[from][i], kinds(events), "container %d -> %d", from, to)
 			for _, e := range events {
 				require.Equal(t, Event{UID: "u", Type: e.Type, ID: "c", Container: "main"}, e)
 			}
 			events = diff("u", cellPod(absent, from), cellPod(absent, to))
-			require.Equal(t, requestInspection[from][i], kinds(events), "sandbox %d -> %d", from, to)
+			require.Equal(t, want[from][i], kinds(events), "sandbox %d -> %d", from, to)
 			for _, e := range events {
 				require.Equal(t, Event{UID: "u", Type: e.Type, ID: "s", Sandbox: true}, e)
 			}
@@ -272,8 +272,8 @@ func TestScheduleOrder(t *testing.T) {
 func TestKeepIPs(t *testing.T) {
 	old := &observed.Pod{IPs: []string{"10.0.0.9"}}
 	for name, c := range map[string]struct {
-		s                 observed.Pod
-		requestInspection []string
+		s    observed.Pod
+		want []string
 	}{
 		"own":                   {observed.Pod{IPs: []string{"10.0.0.1"}, Sandboxes: []observed.Sandbox{{State: observed.SandboxReady}}}, []string{"10.0.0.1"}},
 		"of the sandbox":        {observed.Pod{Sandboxes: []observed.Sandbox{{State: observed.SandboxReady, IPs: []string{"10.0.0.2"}}}}, []string{"10.0.0.2"}},
@@ -282,7 +282,7 @@ func TestKeepIPs(t *testing.T) {
 		"older one still ready": {observed.Pod{Sandboxes: []observed.Sandbox{{State: observed.SandboxNotReady}, {State: observed.SandboxReady}}}, nil},
 		"gone":                  {observed.Pod{}, nil},
 	} {
-		require.Equal(t, c.requestInspection, keepIPs(&c.s, old), name)
+		require.Equal(t, c.want, keepIPs(&c.s, old), name)
 		if name == "no sandbox ready" {
 			require.Nil(t, keepIPs(&c.s, nil))
 		}
@@ -330,12 +330,12 @@ func TestHealthDeadline(t *testing.T) {
 	h.Running = true
 	require.ErrorIs(t, h.Err(t0), ErrUnhealthy)
 	s.c.list.at = t0
-	check := func(requestInspection time.Duration) {
+	check := func(want time.Duration) {
 		t.Helper()
 		h := s.c.health()
 		h.Running = true
-		require.NoError(t, h.Err(t0.Add(requestInspection)))
-		require.ErrorIs(t, h.Err(t0.Add(requestInspection+1)), ErrUnhealthy)
+		require.NoError(t, h.Err(t0.Add(want)))
+		require.ErrorIs(t, h.Err(t0.Add(want+1)), ErrUnhealthy)
 	}
 	check(3 * time.Minute)
 	s.c.stream.enter(Evented, t0)
@@ -443,7 +443,7 @@ func TestPodStates(t *testing.T) {
 		func(c *core, p *pod, q *query) { c.observed(p, q, onePod("u", observed.StateRunning), q.started) },
 		func(c *core, p *pod, q *query) { c.observed(p, q, &observed.Pod{}, q.started) },
 	}
-	for state, requestInspection := range map[podState][4]podState{
+	for state, want := range map[podState][4]podState{
 		unseen:      {uninspected, missing, inspected, missing},
 		uninspected: {uninspected, missing, inspected, missing},
 		inspected:   {inspected, missing, inspected, missing},
@@ -456,7 +456,7 @@ func TestPodStates(t *testing.T) {
 				p.status, p.record = onePod("u", observed.StateRunning), entry
 			}
 			apply(s.c, p, s.c.query(listAll, s.now))
-			require.Equal(t, requestInspection[i], p.state, "state %d, query %d", state, i)
+			require.Equal(t, want[i], p.state, "state %d, query %d", state, i)
 			require.Equal(t, p.state == inspected, p.status != nil)
 			require.Equal(t, p.state == missing, !p.missingAt.IsZero())
 		}

@@ -203,15 +203,15 @@ func (m *model) settle() {
 			continue
 		}
 		present++
-		requestInspection, got := s.Listed(), m.c.pods[uid]
+		want, got := s.Listed(), m.c.pods[uid]
 		require.NotNil(m.t, got)
-		require.True(m.t, same(&requestInspection, &got.record))
-		require.True(m.t, same(&requestInspection, &got.view))
+		require.True(m.t, same(&want, &got.record))
+		require.True(m.t, same(&want, &got.view))
 		require.ElementsMatch(m.t, s.Containers, got.status.Containers)
 		require.NoError(m.t, got.err)
 		require.Empty(m.t, got.waiters)
-		for i := range requestInspection.Containers {
-			c := &requestInspection.Containers[i]
+		for i := range want.Containers {
+			c := &want.Containers[i]
 			require.Equal(m.t, containerPhase(c), m.state[Event{UID: uid, ID: c.ID.ID, Container: "c"}], "events and the cache agree")
 		}
 	}

@@ -117,17 +117,19 @@ func TestHangingPods(t *testing.T) {
 	}
 }
 
-// lying is a runtime that violates its contract.
-type lying struct {
+// invalidRuntime is a runtime that violates its contract.
+type invalidRuntime struct {
 	plegtest.Runtime
 	status *observed.Pod
 }
 
-func (l *lying) PodStatus(context.Context, types.UID) (*observed.Pod, error) { return l.status, nil }
+func (l *invalidRuntime) PodStatus(context.Context, types.UID) (*observed.Pod, error) {
+	return l.status, nil
+}
 
 func TestContractBreaches(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *plegtest.Runtime) {
-		l := &lying{}
+		l := &invalidRuntime{}
 		r := run(t, pleg.Config{Runtime: l}, &l.Runtime)
 		_, err := r.Observe(t.Context(), "web", time.Now())
 		require.ErrorContains(t, err, "no status and no error")

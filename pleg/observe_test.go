@@ -60,7 +60,7 @@ func TestObserveCoalesces(t *testing.T) {
 			at time.Duration
 		}
 		answers := make(chan got, 100)
-		execute := func(after time.Time) {
+		query := func(after time.Time) {
 			go func() {
 				s, err := r.Observe(t.Context(), "web", after)
 				if err == nil {
@@ -69,12 +69,12 @@ func TestObserveCoalesces(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		execute(began)
+		query(began)
 		time.Sleep(50 * time.Millisecond)
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
-		execute(began.Add(-time.Nanosecond)) // the list began then: the pod was absent
+		query(began.Add(-time.Nanosecond)) // the list began then: the pod was absent
 		for range 20 {
-			execute(time.Now())
+			query(time.Now())
 		}
 		time.Sleep(time.Second)
 		require.Equal(t, 3, rt.Inspections("web"))
@@ -128,7 +128,7 @@ func TestObserveDoesNotWaitForOlderInspection(t *testing.T) {
 // A lost call does not block the pod until its timeout: each Observe, request and event starts
 // another inspection.
 func TestLostCall(t *testing.T) {
-	for name, execute := range map[string]func(r *rig){
+	for name, query := range map[string]func(r *rig){
 		"event":   func(r *rig) { r.rt.Announce("web") },
 		"request": func(r *rig) { r.Request("web", pleg.Acted) },
 		"observe": func(r *rig) { observe(r.t, r, "web") },
@@ -147,7 +147,7 @@ func TestLostCall(t *testing.T) {
 				rt.Set(plegtest.Pod("web", plegtest.Exited("c-0", 1)))
 				rt.Lose(nil)
 				require.Empty(t, r.take())
-				execute(r)
+				query(r)
 				require.Equal(t, []string{"died c-0"}, r.take())
 				require.Empty(t, r.Health().Stale)
 
@@ -187,10 +187,10 @@ func TestResizeIsSeenAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
 		r := run(t, pleg.Config{}, rt)
-		for i, execute := range []func(){func() { observe(t, r, "web") }, func() { r.Request("web", pleg.Acted) }} {
+		for i, query := range []func(){func() { observe(t, r, "web") }, func() { r.Request("web", pleg.Acted) }} {
 			limit := int64(i)
 			rt.Update("web", func(s *observed.Pod) { s.Containers[0].Resources = &observed.Resources{MilliCPULimit: &limit} })
-			execute()
+			query()
 			synctest.Wait()
 			s, err := r.Get("web")
 			require.NoError(t, err)

@@ -24,24 +24,24 @@ type panicking struct {
 	trouble atomic.Pointer[func()]
 }
 
-func (p *panicking) shake() {
+func (p *panicking) misbehave() {
 	if f := p.trouble.Load(); f != nil {
 		(*f)()
 	}
 }
 
 func (p *panicking) ListPods(ctx context.Context) ([]observed.ListedPod, error) {
-	p.shake()
+	p.misbehave()
 	return p.EventedRuntime.ListPods(ctx)
 }
 
 func (p *panicking) PodStatus(ctx context.Context, uid types.UID) (*observed.Pod, error) {
-	p.shake()
+	p.misbehave()
 	return p.EventedRuntime.PodStatus(ctx, uid)
 }
 
 func (p *panicking) PodEvents(ctx context.Context, dirty func(types.UID)) error {
-	p.shake()
+	p.misbehave()
 	return p.EventedRuntime.PodEvents(ctx, dirty)
 }
 
@@ -70,7 +70,7 @@ func TestRuntimeThatPanics(t *testing.T) {
 						var panicked *pleg.PanicError
 						require.ErrorAs(t, err, &panicked)
 						require.ErrorIs(t, err, errTest)
-						require.Contains(t, string(panicked.Stack), "shake")
+						require.Contains(t, string(panicked.Stack), "misbehave")
 					}
 				}
 				synctest.Wait()

@@ -19,10 +19,10 @@ func TestPause(t *testing.T) {
 	adaptive.AdaptiveRelist = true
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 	for _, c := range []struct {
-		cfg               *Config
-		mode              Mode
-		idle, took        time.Duration
-		requestInspection time.Duration
+		cfg        *Config
+		mode       Mode
+		idle, took time.Duration
+		want       time.Duration
 	}{
 		{&cfg, Generic, 0, 0, time.Second},
 		{&cfg, Generic, time.Hour, time.Minute, time.Second},
@@ -36,7 +36,7 @@ func TestPause(t *testing.T) {
 		{&adaptive, Generic, 10 * time.Second, ms(40), time.Second},
 		{&adaptive, Generic, 0, time.Minute, 5 * time.Second},
 	} {
-		require.Equal(t, c.requestInspection, c.cfg.pause(c.mode, c.idle, c.took), "%+v", c)
+		require.Equal(t, c.want, c.cfg.pause(c.mode, c.idle, c.took), "%+v", c)
 	}
 }
 

@@ -154,11 +154,11 @@ func TestMetrics(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		var got []string
 		add := func(what ...any) { got = append(got, fmt.Sprint(what...)) }
-		received := func(wait time.Duration, requestInspection ...string) {
+		received := func(wait time.Duration, want ...string) {
 			t.Helper()
 			time.Sleep(wait)
 			synctest.Wait()
-			require.ElementsMatch(t, requestInspection, got)
+			require.ElementsMatch(t, want, got)
 			got = nil
 		}
 		rt.FailList(plegtest.Fault{Latency: 20 * time.Millisecond})

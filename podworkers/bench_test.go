@@ -22,7 +22,7 @@ func idlePods(t testing.TB, n int, syncer PodSyncer) (w *Workers, pods []*v1.Pod
 	t.Helper()
 	w, err := New(Config{Syncer: syncer})
 	require.NoError(t, err)
-	runUntilTheEnd(t, w)
+	runUntilEnd(t, w)
 	pods = make([]*v1.Pod, n)
 	for i := range pods {
 		pods[i] = podOf(fmt.Sprint(i))
@@ -111,7 +111,7 @@ func BenchmarkLife(b *testing.B) {
 		}
 	}})
 	require.NoError(b, err)
-	runUntilTheEnd(b, w)
+	runUntilEnd(b, w)
 	until := func(s State) {
 		for <-reached != s {
 		}
@@ -130,7 +130,7 @@ func BenchmarkLife(b *testing.B) {
 		until(StateUnknown)
 	}
 	b.ReportMetric(float64((cpuTime(b)-before).Nanoseconds())/float64(b.N)/n, "cpu-ns/life")
-	require.Empty(b, w.Left())
+	require.Empty(b, w.Remaining())
 }
 
 // cpuTime returns the CPU time of the process on all processors.
@@ -140,7 +140,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-func runUntilTheEnd(t testing.TB, w *Workers) {
+func runUntilEnd(t testing.TB, w *Workers) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
 	go func() { ran <- w.Run(ctx) }()

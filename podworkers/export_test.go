@@ -189,16 +189,16 @@ func (m *machine) brokenQueue() string {
 	return ""
 }
 
-// Left describes remains of forgotten pods, or returns "".
-func (x *Machine) Left() string {
+// Remaining describes remains of forgotten pods, or returns "".
+func (x *Machine) Remaining() string {
 	if n := len(x.m.records) + len(x.m.names) + x.m.due.Len() + len(x.running); n > 0 {
 		return fmt.Sprintf("%d records, %d names, %d due, %d calls", len(x.m.records), len(x.m.names), x.m.due.Len(), len(x.running))
 	}
 	return ""
 }
 
-// Left describes the remaining state of the workers, or returns "".
-func (w *Workers) Left() string {
+// Remaining describes the remaining state of the workers, or returns "".
+func (w *Workers) Remaining() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m := w.m

@@ -93,9 +93,9 @@ func (r *rig) pod(uid string) PodState { return r.m.podState(types.UID(uid)) }
 func (r *rig) call(uid string) Call    { return r.running[types.UID(uid)].kind }
 func (r *rig) work(uid string) Work    { return r.running[types.UID(uid)].work }
 
-// bring moves a new pod into a state. In the states from Syncing to Terminated the call of that
+// bringTo moves a new pod into a state. In the states from Syncing to Terminated the call of that
 // state runs.
-func (r *rig) bring(pod *v1.Pod, s State) {
+func (r *rig) bringTo(pod *v1.Pod, s State) {
 	r.update(create(pod))
 	if s > StateSyncing {
 		r.update(kill(pod))

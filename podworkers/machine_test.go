@@ -17,7 +17,7 @@ var errBoom = errors.New("boom")
 // W29: the end of a call from before the pod was forgotten has no effect.
 func TestStaleEndIsIgnored(t *testing.T) {
 	r := newRig(t)
-	r.bring(podOf("a"), StateTerminated)
+	r.bringTo(podOf("a"), StateTerminated)
 	old := r.running["a"]
 	r.end("a", false, nil)
 	r.known()
@@ -119,11 +119,11 @@ func TestCancellationAsError(t *testing.T) {
 
 func TestKnownPods(t *testing.T) {
 	r := newRig(t)
-	r.bring(podOf("syncing"), StateSyncing)
-	r.bring(podOf("requested"), StateTerminationRequested)
-	r.bring(podOf("terminated"), StateTerminated)
-	r.bring(podOf("finished"), StateFinished)
-	r.bring(podOf("static", static("web")), StateSyncing)
+	r.bringTo(podOf("syncing"), StateSyncing)
+	r.bringTo(podOf("requested"), StateTerminationRequested)
+	r.bringTo(podOf("terminated"), StateTerminated)
+	r.bringTo(podOf("finished"), StateFinished)
+	r.bringTo(podOf("static", static("web")), StateSyncing)
 	r.update(orphan("orphan"))
 	desired := []*v1.Pod{podOf("static", static("web")), podOf("syncing"), podOf("requested"), podOf("terminated"), podOf("finished"), nil}
 	require.Equal(t, KnownPod{State: StateSyncing, HasConfig: true, Static: true}, r.known(desired...)["static"])
@@ -137,7 +137,7 @@ func TestKnownPods(t *testing.T) {
 // An error counts even if terminal is true.
 func TestTerminalWithAnError(t *testing.T) {
 	r := newRig(t)
-	r.bring(podOf("a"), StateSyncing)
+	r.bringTo(podOf("a"), StateSyncing)
 	r.end("a", true, errBoom)
 	require.Equal(t, StateSyncing, r.state("a"))
 	require.Equal(t, CallNone, r.call("a"))

@@ -224,7 +224,7 @@ func (k *walk) drain(w *scenario) error {
 		feed(k.x.Run())
 	}
 	feed(k.x.Wait(2 * time.Second)) // the pause after failures
-	for round := 0; round < 12 && k.x.Left() != ""; round++ {
+	for round := 0; round < 12 && k.x.Remaining() != ""; round++ {
 		feed(k.x.Known(nil))
 		if err := k.err(); err != nil {
 			return fmt.Errorf("while all pods end: %w", err)
@@ -238,7 +238,7 @@ func (k *walk) drain(w *scenario) error {
 			return fmt.Errorf("while all pods end: %w", err)
 		}
 	}
-	if left := k.x.Left(); left != "" {
+	if left := k.x.Remaining(); left != "" {
 		return fmt.Errorf("INV-17, INV-18: pods remain at the end: %s", left)
 	}
 	return nil

@@ -33,22 +33,22 @@ type model struct {
 	passed    bool // a startup probe saw Started in the status
 	hurried   int  // executions before their tick without a request
 	dead      bool
-	dice      []byte
+	input     []byte
 }
 
-func newModel(t *testing.T, dice []byte) *model {
-	e := &model{t: t, now: epoch, dice: dice, pod: &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}}
-	typ := allTypes[e.roll(3)]
-	r := rules{typ: typ, successes: 1, failures: int32(1 + e.roll(3)), delay: time.Duration(e.roll(3)*7) * time.Second}
+func newModel(t *testing.T, input []byte) *model {
+	e := &model{t: t, now: epoch, input: input, pod: &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}}
+	typ := allTypes[e.choose(3)]
+	r := rules{typ: typ, successes: 1, failures: int32(1 + e.choose(3)), delay: time.Duration(e.choose(3)*7) * time.Second}
 	if typ == Readiness {
-		r.successes = int32(1 + e.roll(3))
+		r.successes = int32(1 + e.choose(3))
 	}
-	e.pod.Spec.RestartPolicy = []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyAlways, v1.RestartPolicyNever, v1.RestartPolicyOnFailure}[e.roll(4)]
+	e.pod.Spec.RestartPolicy = []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyAlways, v1.RestartPolicyNever, v1.RestartPolicyOnFailure}[e.choose(4)]
 	e.w = &worker{pod: &pod{uid: "u"}, spec: e.pod, container: &e.pod.Spec.Containers[0], rules: r, timing: Timing{Period: 10 * time.Second, Timeout: time.Second}}
-	e.w.tick = e.now.Add(time.Duration(e.roll(10)) * time.Second)
+	e.w.tick = e.now.Add(time.Duration(e.choose(10)) * time.Second)
 	e.w.spread = true
-	if e.roll(3) == 0 {
-		e.restored = []Verdict{Success, Failure}[e.roll(2)]
+	if e.choose(3) == 0 {
+		e.restored = []Verdict{Success, Failure}[e.choose(2)]
 		e.about = "fake://1"
 		e.w.pod.restored = []Stored{{Container: "c", ContainerID: e.about, Type: typ, Result: e.restored}}
 		e.w.restore()
@@ -57,53 +57,53 @@ func newModel(t *testing.T, dice []byte) *model {
 	return e
 }
 
-// roll returns a number below n from the input, or 0 after its end.
-func (e *model) roll(n int) int {
-	if len(e.dice) == 0 {
+// choose returns a number below n from the input, or 0 after its end.
+func (e *model) choose(n int) int {
+	if len(e.input) == 0 {
 		return 0
 	}
-	v := int(e.dice[0]) % n
-	e.dice = e.dice[1:]
+	v := int(e.input[0]) % n
+	e.input = e.input[1:]
 	return v
 }
 
 func (e *model) step() {
-	switch e.roll(20) {
+	switch e.choose(20) {
 	case 0:
 		e.instance++
 		e.c.ContainerID = "fake://" + strconv.Itoa(e.instance)
-		e.c.Started = new(e.w.rules.typ != Startup && e.roll(2) == 0)
+		e.c.Started = new(e.w.rules.typ != Startup && e.choose(2) == 0)
 		at := e.now
 		if e.instance == 1 {
-			at = epoch.Add(-time.Duration(e.roll(30)) * time.Second)
+			at = epoch.Add(-time.Duration(e.choose(30)) * time.Second)
 		}
 		e.began = metav1.NewTime(at)
 		e.c.State = v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: e.began}}
 	case 1:
-		e.c.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: int32(e.roll(2))}}
+		e.c.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: int32(e.choose(2))}}
 	case 2:
 		e.c.State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}
 	case 3:
 		e.c.Started = new(true)
-		if e.instance > 0 && e.roll(2) == 0 { // the runtime failed to list it once
+		if e.instance > 0 && e.choose(2) == 0 { // the runtime failed to list it once
 			e.c.State = v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: e.began}}
 		}
 	case 4:
-		if e.roll(8) == 0 {
+		if e.choose(8) == 0 {
 			e.w.pod.leaving = true
 		}
 	case 5:
 		e.have = nil
-		if e.roll(4) > 0 {
+		if e.choose(4) > 0 {
 			e.publish()
 		}
 	case 6:
 		e.publish()
-		if e.have != nil && e.roll(20) == 0 {
+		if e.have != nil && e.choose(20) == 0 {
 			e.have.Phase = v1.PodFailed
 		}
 	case 7:
-		e.now = e.now.Add(time.Duration(e.roll(100)) * 100 * time.Millisecond)
+		e.now = e.now.Add(time.Duration(e.choose(100)) * 100 * time.Millisecond)
 	case 8: // AddPod
 		if !e.executing {
 			e.runRound(false)
@@ -133,7 +133,7 @@ func (e *model) runRound(triggered bool) {
 	s := e.w.decide(roundInput{
 		pod: e.pod, container: e.w.container, status: e.have, leaving: e.w.pod.leaving, now: e.now, agentStart: epoch,
 	})
-	e.witness()
+	e.updateModel()
 	e.dead = s.verb == exit
 	if !e.dead {
 		first := e.w.id != before.id && e.w.stored != Unknown
@@ -157,7 +157,7 @@ func (e *model) runRound(triggered bool) {
 	e.compare()
 }
 
-func (e *model) witness() {
+func (e *model) updateModel() {
 	if e.have == nil || e.have.Phase == v1.PodFailed || e.w.pod.leaving && e.w.rules.typ != Readiness {
 		return
 	}
@@ -225,10 +225,10 @@ func (e *model) result() Verdict {
 }
 
 func (e *model) finish() {
-	e.now = e.now.Add(time.Duration(e.roll(30)) * time.Second)
+	e.now = e.now.Add(time.Duration(e.choose(30)) * time.Second)
 	e.executing = false
 	before := e.w.stored
-	switch verdict := e.roll(4); verdict {
+	switch verdict := e.choose(4); verdict {
 	case 0: // it could not be carried out
 	default:
 		v := []Verdict{Failure, Success, Warning}[verdict-1]
@@ -252,7 +252,7 @@ func (e *model) compare() {
 }
 
 func (e *model) run() {
-	for len(e.dice) > 0 && !e.dead {
+	for len(e.input) > 0 && !e.dead {
 		e.step()
 	}
 }
@@ -263,11 +263,11 @@ func (e *model) run() {
 func FuzzWorker(f *testing.F) {
 	rnd := rand.New(rand.NewPCG(7, 7))
 	for range 1000 {
-		dice := make([]byte, 300)
-		for i := range dice {
-			dice[i] = byte(rnd.Uint32())
+		input := make([]byte, 300)
+		for i := range input {
+			input[i] = byte(rnd.Uint32())
 		}
-		f.Add(dice)
+		f.Add(input)
 	}
-	f.Fuzz(func(t *testing.T, dice []byte) { newModel(t, dice).run() })
+	f.Fuzz(func(t *testing.T, input []byte) { newModel(t, input).run() })
 }

@@ -222,14 +222,14 @@ func TestAddPod(t *testing.T) {
 		grpc := &v1.Probe{ProbeHandler: handler(probe.GRPC)}
 		pod := podOf("u", container("a", probes{probe.Liveness: bad, probe.Readiness: every(10), probe.Startup: grpc}))
 		r.store(pod, running("a", "fake://a"), running("b", "fake://b"))
-		const complaint = "probe: pod ns/pod-u (u): spec.containers[0].livenessProbe.periodSeconds: -1: must not be negative\n" +
+		const message = "probe: pod ns/pod-u (u): spec.containers[0].livenessProbe.periodSeconds: -1: must not be negative\n" +
 			"spec.containers[0].startupProbe.grpc: Config.Probers has no Prober for this handler"
-		require.EqualError(t, r.AddPod(pod), complaint)
+		require.EqualError(t, r.AddPod(pod), message)
 		more := pod.DeepCopy()
 		more.Spec.Containers = append(more.Spec.Containers, container("b", probes{probe.Readiness: every(10)}))
 		more.Spec.Containers[0].ReadinessProbe.PeriodSeconds = 1
 		for range 2 {
-			require.EqualError(t, r.AddPod(more), complaint)
+			require.EqualError(t, r.AddPod(more), message)
 		}
 		r.sleep(10 * s)
 		require.Equal(t, []time.Duration{0, 10 * s}, r.when("a", probe.Readiness), "parameters never change")

@@ -61,11 +61,11 @@ func newRig(t *testing.T, change func(*probe.Config)) *rig {
 	r := &rig{t: t, prober: &probetest.Prober{}, begin: time.Now(), statuses: map[types.UID]*v1.PodStatus{}, done: make(chan error, 1)}
 	cfg := probe.Config{
 		Probers: map[probe.Handler]probe.Prober{probe.Exec: r.prober, probe.HTTPGet: r.prober, probe.TCPSocket: r.prober, probe.GRPC: r.prober},
-		Status:  r.status, OnChange: noteChange(r, &r.changes),
+		Status:  r.status, OnChange: record(r, &r.changes),
 		Event: func(ref v1.ObjectReference, eventtype, reason, message string) {
-			noteChange(r, &r.events)(event{ref, eventtype, reason, message})
+			record(r, &r.events)(event{ref, eventtype, reason, message})
 		},
-		Metrics: probe.Metrics{OnProbe: noteChange(r, &r.probed), OnRemove: noteChange(r, &r.removed)},
+		Metrics: probe.Metrics{OnProbe: record(r, &r.probed), OnRemove: record(r, &r.removed)},
 	}
 	probe.SetAgentStart(&cfg, r.begin.Add(-time.Hour)) // first probes are not spread
 	if change != nil {
@@ -141,7 +141,7 @@ func (r *rig) changesOf(t probe.Type) []probe.Verdict {
 	return out
 }
 
-func noteChange[T any](r *rig, list *[]T) func(T) {
+func record[T any](r *rig, list *[]T) func(T) {
 	return func(value T) {
 		r.mu.Lock()
 		defer r.mu.Unlock()

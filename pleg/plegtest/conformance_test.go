@@ -46,44 +46,44 @@ func TestConformanceInBubble(t *testing.T) {
 	}})
 }
 
-// spoiled is a runtime with a defect.
-type spoiled struct {
+// defective is a runtime with a defect.
+type defective struct {
 	EventedRuntime
 	list   func(context.Context) ([]observed.ListedPod, error)
 	look   func(context.Context, types.UID) (*observed.Pod, error)
 	events func(context.Context, func(types.UID)) error
 }
 
-func (s *spoiled) ListPods(ctx context.Context) ([]observed.ListedPod, error) {
+func (s *defective) ListPods(ctx context.Context) ([]observed.ListedPod, error) {
 	if s.list != nil {
 		return s.list(ctx)
 	}
 	return s.Runtime.ListPods(ctx)
 }
 
-func (s *spoiled) PodStatus(ctx context.Context, uid types.UID) (*observed.Pod, error) {
+func (s *defective) PodStatus(ctx context.Context, uid types.UID) (*observed.Pod, error) {
 	if s.look != nil {
 		return s.look(ctx, uid)
 	}
 	return s.Runtime.PodStatus(ctx, uid)
 }
 
-func (s *spoiled) PodEvents(ctx context.Context, dirty func(types.UID)) error {
+func (s *defective) PodEvents(ctx context.Context, dirty func(types.UID)) error {
 	if s.events != nil {
 		return s.events(ctx, dirty)
 	}
 	return s.EventedRuntime.PodEvents(ctx, dirty)
 }
 
-// listed changes the results of lists, looked the results of PodStatus.
-func (s *spoiled) listed(change func([]observed.ListedPod) []observed.ListedPod) {
+// listed changes the results of lists, inspected the results of PodStatus.
+func (s *defective) listed(change func([]observed.ListedPod) []observed.ListedPod) {
 	s.list = func(ctx context.Context) ([]observed.ListedPod, error) {
 		list, err := s.Runtime.ListPods(ctx)
 		return change(list), err
 	}
 }
 
-func (s *spoiled) looked(change func(*observed.Pod)) {
+func (s *defective) inspected(change func(*observed.Pod)) {
 	s.look = func(ctx context.Context, uid types.UID) (*observed.Pod, error) {
 		status, err := s.Runtime.PodStatus(ctx, uid)
 		if err == nil {
@@ -93,7 +93,7 @@ func (s *spoiled) looked(change func(*observed.Pod)) {
 	}
 }
 
-func (s *spoiled) eachListed(change func(*observed.ListedPod)) {
+func (s *defective) eachListed(change func(*observed.ListedPod)) {
 	s.listed(func(list []observed.ListedPod) []observed.ListedPod {
 		for i := range list {
 			change(&list[i])
@@ -103,7 +103,7 @@ func (s *spoiled) eachListed(change func(*observed.ListedPod)) {
 }
 
 // notFound returns an error for a pod that does not exist.
-func (s *spoiled) notFound() {
+func (s *defective) notFound() {
 	s.look = func(ctx context.Context, uid types.UID) (*observed.Pod, error) {
 		status, err := s.Runtime.PodStatus(ctx, uid)
 		if err == nil && status.Empty() {
@@ -114,7 +114,7 @@ func (s *spoiled) notFound() {
 }
 
 // cachedFor returns cached results up to an age.
-func (s *spoiled) cachedFor(limit time.Duration) {
+func (s *defective) cachedFor(limit time.Duration) {
 	var mu sync.Mutex
 	at, cache := map[types.UID]time.Time{}, map[types.UID]*observed.Pod{}
 	s.look = func(ctx context.Context, uid types.UID) (*observed.Pod, error) {
@@ -132,9 +132,9 @@ func (s *spoiled) cachedFor(limit time.Duration) {
 }
 
 type defect struct {
-	name     string
-	caughtBy string
-	spoil    func(s *spoiled)
+	name      string
+	caughtBy  string
+	introduce func(s *defective)
 }
 
 func defects() []defect { return append(answerDefects(), behaviourDefects()...) }
@@ -144,39 +144,39 @@ func dropExited[C any](containers []C, state func(C) observed.State) []C {
 }
 
 func answerDefects() []defect {
-	const nobody, once = "the status of an absent pod is empty, without an error", "a running pod is listed once, and its status equals the list entry"
+	const absentPod, once = "the status of an absent pod is empty, without an error", "a running pod is listed once, and its status equals the list entry"
 	const exited, newest = "an exited container stays visible", "a new instance comes before the old one"
 	return []defect{
-		{"an unknown pod is an error", nobody, (*spoiled).notFound},
-		{"an unknown pod is nil", nobody, func(s *spoiled) {
+		{"an unknown pod is an error", absentPod, (*defective).notFound},
+		{"an unknown pod is nil", absentPod, func(s *defective) {
 			s.look = func(context.Context, types.UID) (*observed.Pod, error) { return nil, nil }
 		}},
-		{"a status without the UID", once, func(s *spoiled) { s.looked(func(status *observed.Pod) { status.UID = "" }) }},
-		{"a pod is listed twice", once, func(s *spoiled) {
+		{"a status without the UID", once, func(s *defective) { s.inspected(func(status *observed.Pod) { status.UID = "" }) }},
+		{"a pod is listed twice", once, func(s *defective) {
 			s.listed(func(list []observed.ListedPod) []observed.ListedPod { return append(list, list...) })
 		}},
-		{"list and status differ in a container's name", once, func(s *spoiled) {
-			s.looked(func(status *observed.Pod) {
+		{"list and status differ in a container's name", once, func(s *defective) {
+			s.inspected(func(status *observed.Pod) {
 				for i := range status.Containers {
 					status.Containers[i].ID.Runtime = "other"
 				}
 			})
 		}},
-		{"statuses have no sandboxes", once, func(s *spoiled) { s.looked(func(status *observed.Pod) { status.Sandboxes = nil }) }},
-		{"lists omit exited containers", exited, func(s *spoiled) {
+		{"statuses have no sandboxes", once, func(s *defective) { s.inspected(func(status *observed.Pod) { status.Sandboxes = nil }) }},
+		{"lists omit exited containers", exited, func(s *defective) {
 			s.eachListed(func(p *observed.ListedPod) {
 				p.Containers = dropExited(p.Containers, func(c observed.ListedContainer) observed.State { return c.State })
 			})
 		}},
-		{"statuses omit exited containers", exited, func(s *spoiled) {
-			s.looked(func(status *observed.Pod) {
+		{"statuses omit exited containers", exited, func(s *defective) {
+			s.inspected(func(status *observed.Pod) {
 				status.Containers = dropExited(status.Containers, func(c observed.Container) observed.State { return c.State })
 			})
 		}},
-		{"the oldest instance comes first", newest, func(s *spoiled) {
-			s.looked(func(status *observed.Pod) { slices.Reverse(status.Containers) })
+		{"the oldest instance comes first", newest, func(s *defective) {
+			s.inspected(func(status *observed.Pod) { slices.Reverse(status.Containers) })
 		}},
-		{"lists have the oldest instance first", newest, func(s *spoiled) {
+		{"lists have the oldest instance first", newest, func(s *defective) {
 			s.eachListed(func(p *observed.ListedPod) { slices.Reverse(p.Containers) })
 		}},
 	}
@@ -185,13 +185,13 @@ func answerDefects() []defect {
 func behaviourDefects() []defect {
 	const ended, stream = "a cancelled context gives an error or a complete result", "an event stream lasts until its context is done, and then returns an error"
 	return []defect{
-		{"a removed pod stays in lists", "a removed pod is absent", func(s *spoiled) {
+		{"a removed pod stays in lists", "a removed pod is absent", func(s *defective) {
 			seen := map[types.UID]bool{}
 			s.Deliver(func(uid types.UID) []time.Duration { seen[uid] = true; return []time.Duration{0} })
-			s.listed(func(list []observed.ListedPod) []observed.ListedPod { return append(list, ghosts(seen, list)...) })
+			s.listed(func(list []observed.ListedPod) []observed.ListedPod { return append(list, withRemoved(seen, list)...) })
 		}},
-		{"statuses are cached", "every query shows all earlier changes", func(s *spoiled) { s.cachedFor(time.Hour) }},
-		{"results share the runtime's memory", "the caller owns each result", func(s *spoiled) {
+		{"statuses are cached", "every query shows all earlier changes", func(s *defective) { s.cachedFor(time.Hour) }},
+		{"results share the runtime's memory", "the caller owns each result", func(s *defective) {
 			s.look = func(_ context.Context, uid types.UID) (*observed.Pod, error) {
 				s.mu.Lock()
 				defer s.mu.Unlock()
@@ -201,7 +201,7 @@ func behaviourDefects() []defect {
 				return &observed.Pod{UID: uid}, nil
 			}
 		}},
-		{"a cancelled context gives an incomplete list", ended, func(s *spoiled) {
+		{"a cancelled context gives an incomplete list", ended, func(s *defective) {
 			s.list = func(ctx context.Context) ([]observed.ListedPod, error) {
 				if ctx.Err() != nil {
 					return nil, nil
@@ -209,7 +209,7 @@ func behaviourDefects() []defect {
 				return s.Runtime.ListPods(ctx)
 			}
 		}},
-		{"a cancelled context gives an incomplete status", ended, func(s *spoiled) {
+		{"a cancelled context gives an incomplete status", ended, func(s *defective) {
 			s.look = func(ctx context.Context, uid types.UID) (*observed.Pod, error) {
 				if ctx.Err() != nil {
 					return &observed.Pod{UID: uid}, nil
@@ -217,44 +217,44 @@ func behaviourDefects() []defect {
 				return s.Runtime.PodStatus(ctx, uid)
 			}
 		}},
-		{"a pod removed during an inspection is an error", "changes of other pods do not affect queries", (*spoiled).notFound},
-		{"events about exits are missing", "events name the pod that starts, exits or is removed", func(s *spoiled) {
+		{"a pod removed during an inspection is an error", "changes of other pods do not affect queries", (*defective).notFound},
+		{"events about exits are missing", "events name the pod that starts, exits or is removed", func(s *defective) {
 			s.Lose(func(uid types.UID) bool {
 				status := s.pods[uid]
 				return status != nil && len(status.Containers) > 0 && status.Containers[0].State == observed.StateExited
 			})
 		}},
-		{"streams end by themselves", stream, func(s *spoiled) {
+		{"streams end by themselves", stream, func(s *defective) {
 			s.events = func(context.Context, func(types.UID)) error {
 				time.Sleep(600 * time.Millisecond)
 				return errors.New("over")
 			}
 		}},
-		{"streams end without an error", stream, func(s *spoiled) {
+		{"streams end without an error", stream, func(s *defective) {
 			s.events = func(ctx context.Context, _ func(types.UID)) error { <-ctx.Done(); return nil }
 		}},
-		{"streams ignore their context", stream, func(s *spoiled) {
+		{"streams ignore their context", stream, func(s *defective) {
 			s.events = func(context.Context, func(types.UID)) error { time.Sleep(time.Hour); return errors.New("over") }
 		}},
-		{"lists never see an exit", "a PLEG reports the start, exit and removal of a pod", func(s *spoiled) {
+		{"lists never see an exit", "a PLEG reports the start, exit and removal of a pod", func(s *defective) {
 			s.events = func(context.Context, func(types.UID)) error { return pleg.ErrNoEvents }
 			s.eachListed(func(p *observed.ListedPod) {
 				for i := range p.Containers {
 					p.Containers[i].State = observed.StateRunning
 				}
 			})
-			s.looked(func(status *observed.Pod) {
+			s.inspected(func(status *observed.Pod) {
 				for i := range status.Containers {
 					status.Containers[i].State = observed.StateRunning
 				}
 			})
 		}},
-		{"statuses are a second old", "an observation shows the latest change", func(s *spoiled) { s.cachedFor(time.Second) }},
+		{"statuses are a second old", "an observation shows the latest change", func(s *defective) { s.cachedFor(time.Second) }},
 	}
 }
 
-// ghosts returns pods that were listed before and are not in the list.
-func ghosts(seen map[types.UID]bool, list []observed.ListedPod) []observed.ListedPod {
+// withRemoved returns pods that were listed before and are not in the list.
+func withRemoved(seen map[types.UID]bool, list []observed.ListedPod) []observed.ListedPod {
 	var out []observed.ListedPod
 	for uid := range seen {
 		if !slices.ContainsFunc(list, func(o observed.ListedPod) bool { return o.UID == uid }) {
@@ -277,8 +277,8 @@ func TestDefects(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rt := &Runtime{}
 				require.NoError(t, c.try(t.Context(), Subject{Runtime: rt.WithEvents(), Pods: rt.Pods()}, 10*time.Second), "without the defect")
-				s := &spoiled{EventedRuntime: (&Runtime{}).WithEvents()}
-				d.spoil(s)
+				s := &defective{EventedRuntime: (&Runtime{}).WithEvents()}
+				d.introduce(s)
 				err := c.try(t.Context(), Subject{Runtime: s, Pods: s.Pods()}, 10*time.Second)
 				require.Error(t, err, "the case passes despite the defect")
 				require.NotErrorIs(t, err, errSkip)

@@ -16,7 +16,7 @@ import (
 
 func TestExplain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hang, free := forever()
+		hang, free := hung()
 		l := newList(t, Config{Stages: []Entry{
 			{Name: "folder", Release: Gone, Stage: &funcs{}},
 			{Name: "volumes", Release: Stopped, Stage: &funcs{prepare: func(ctx context.Context, uid types.UID) error { _ = hang(ctx, uid); return errBroken }}},

@@ -82,8 +82,8 @@ func only(t *testing.T, f *funcs) *List {
 	return newList(t, Config{Stages: []Entry{{Name: "it", Release: Stopped, Stage: f}}})
 }
 
-// forever returns a function that ignores its context until free is called.
-func forever() (f func(context.Context, types.UID) error, free func()) {
+// hung returns a function that ignores its context until free is called.
+func hung() (f func(context.Context, types.UID) error, free func()) {
 	ended := make(chan struct{})
 	return func(context.Context, types.UID) error { <-ended; return nil }, sync.OnceFunc(func() { close(ended) })
 }

@@ -134,7 +134,7 @@ func TestTimeout(t *testing.T) {
 // and does not delay other pods.
 func TestUnresponsive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hang, free := forever()
+		hang, free := hung()
 		c := &calls{}
 		volumes := traced(c, "volumes")
 		note := volumes.release
@@ -187,7 +187,7 @@ func TestUnresponsive(t *testing.T) {
 
 func TestStepIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hang, free := forever()
+		hang, free := hung()
 		l := only(t, &funcs{prepare: hang})
 		w, err := podworkers.New(podworkers.Config{Syncer: podworkers.SyncerFuncs{
 			Sync: func(ctx context.Context, w podworkers.Work) (bool, error) { return false, l.Prepare(ctx, w.Pod) },

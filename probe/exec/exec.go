@@ -102,16 +102,16 @@ func cancelledError(ctx context.Context) error {
 // does not start another command either. If it responds to the other command, the first command
 // must have started, and gets its timeout from now on.
 func (p *Prober) unresponsive(ctx context.Context, e *execution) (probe.Result, error) {
-	unresponsiveErr := fmt.Errorf("the runtime did not respond within %v after the command's timeout", p.cfg.Grace)
+	errUnresponsive := fmt.Errorf("the runtime did not respond within %v after the command's timeout", p.cfg.Grace)
 	if p.cfg.Alive == nil {
-		return probe.Result{}, unresponsiveErr
+		return probe.Result{}, errUnresponsive
 	}
 	err := p.checkRuntime(e)
 	switch {
 	case e.ctx.Err() != nil:
 		return probe.Result{}, cancelledError(ctx)
 	case err != nil:
-		return probe.Result{}, fmt.Errorf("%w, and a check of it failed: %w", unresponsiveErr, err)
+		return probe.Result{}, fmt.Errorf("%w, and a check of it failed: %w", errUnresponsive, err)
 	case run.Wait(e.done, e.timeout):
 		return e.verdict(ctx)
 	}

@@ -185,7 +185,7 @@ func late(after time.Duration, then runtime) runtime {
 // commands.
 func TestSilentRuntime(t *testing.T) {
 	down := errors.New("down")
-	checkRuntime := func(context.Context) error { return nil }
+	responds := func(context.Context) error { return nil }
 	for name, tc := range map[string]struct {
 		runtime func() runtime
 		alive   func(context.Context) error
@@ -194,9 +194,9 @@ func TestSilentRuntime(t *testing.T) {
 		err     error
 	}{
 		"without a check": {func() runtime { return hangs }, nil, probe.Unknown, 3 * time.Second, nil},
-		"works":           {func() runtime { return lingers(0) }, checkRuntime, probe.Failure, 4 * time.Second, nil},
-		"works slowly":    {func() runtime { return lingers(time.Second) }, checkRuntime, probe.Failure, 5 * time.Second, nil},
-		"runs nothing":    {func() runtime { return hangs }, checkRuntime, probe.Unknown, 5 * time.Second, context.DeadlineExceeded},
+		"works":           {func() runtime { return lingers(0) }, responds, probe.Failure, 4 * time.Second, nil},
+		"works slowly":    {func() runtime { return lingers(time.Second) }, responds, probe.Failure, 5 * time.Second, nil},
+		"runs nothing":    {func() runtime { return hangs }, responds, probe.Unknown, 5 * time.Second, context.DeadlineExceeded},
 		"fails early": {func() runtime {
 			return func(ctx context.Context, id string, command []string, timeout time.Duration) (stdout, stderr []byte, err error) {
 				if command[0] == noSuchCommand {
@@ -204,10 +204,10 @@ func TestSilentRuntime(t *testing.T) {
 				}
 				return hangs(ctx, id, command, timeout)
 			}
-		}, checkRuntime, probe.Unknown, 4 * time.Second, context.DeadlineExceeded},
-		"was busy, and the command succeeds": {func() runtime { return late(4*time.Second, says("ok", "", nil)) }, checkRuntime, probe.Success, 4 * time.Second, nil},
-		"was busy, and the command fails":    {func() runtime { return late(4*time.Second, says("", "", exitError(1))) }, checkRuntime, probe.Failure, 4 * time.Second, nil},
-		"was busy, and the command hangs":    {func() runtime { return late(4*time.Second, killed) }, checkRuntime, probe.Failure, 5 * time.Second, nil},
+		}, responds, probe.Unknown, 4 * time.Second, context.DeadlineExceeded},
+		"was busy, and the command succeeds": {func() runtime { return late(4*time.Second, says("ok", "", nil)) }, responds, probe.Success, 4 * time.Second, nil},
+		"was busy, and the command fails":    {func() runtime { return late(4*time.Second, says("", "", exitError(1))) }, responds, probe.Failure, 4 * time.Second, nil},
+		"was busy, and the command hangs":    {func() runtime { return late(4*time.Second, killed) }, responds, probe.Failure, 5 * time.Second, nil},
 		"is down":                            {func() runtime { return lingers(0) }, func(context.Context) error { return down }, probe.Unknown, 3 * time.Second, down},
 		"hangs": {func() runtime { return lingers(0) }, func(ctx context.Context) error {
 			<-ctx.Done()
