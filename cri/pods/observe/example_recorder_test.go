@@ -108,5 +108,5 @@ func Example_recorder() {
 	}
 	// Output:
 	// hasty: false found: <nil>
-	// pod shop/web (1): SyncTerminatingPod returned nil while this still runs: fake://ID; it has to wait for the end [INV-8: Terminated means that the containers have stopped]
+	// pod shop/web (1): SyncTerminatingPod returned nil while containers still run: fake://ID; it must wait for them to stop [INV-8: Terminated means that the containers have stopped]
 }
