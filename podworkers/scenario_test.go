@@ -174,7 +174,7 @@ func (w *scenario) script(p path) string {
 	b.WriteString("option hold\n")
 	for _, uid := range w.uids {
 		for call := podworkers.CallSyncPod; call <= podworkers.CallSyncTerminatedPod; call++ {
-			fmt.Fprintf(&b, "on %s %s: held\n", uid, call)
+			fmt.Fprintf(&b, "on %s %s: until-end\n", uid, call)
 		}
 	}
 	for _, i := range p {

@@ -49,7 +49,7 @@ type Hints struct {
 	// writing has the time of the last hint that a file is being written, written the time of
 	// the last hint that it is complete, and deleted the time of its deletion without a return.
 	writing, written, deleted map[string]time.Time
-	// suspects are the files with hints since the last scan. unnamed is true if a hint had no path.
+	// suspects are the files with hints since the last scan. allSuspect is true if a hint had no path.
 	suspects   map[string]bool
 	allSuspect bool
 }

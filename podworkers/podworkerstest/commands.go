@@ -310,8 +310,8 @@ func (p *player) outcome(uid types.UID, text string) (Outcome, error) {
 		return UntilCancelled, nil
 	case "grace":
 		return TakeGrace, nil
-	case "held":
-		return p.heldOutcome(uid), nil
+	case "until-end":
+		return p.untilEnd(uid), nil
 	}
 	return nil, fmt.Errorf("unknown outcome %q", text)
 }

@@ -75,7 +75,7 @@
 //	methods a                           prints the methods of PodState that return true
 //	wait 10s                            advances the clock
 //	on a SyncPod: error, 5s ok          outcomes of the next calls, the last one repeated; * for all pods
-//	end a error                         ends a held call
+//	end a error                         ends a call with the outcome until-end
 //	run, stop                           starts Run (automatic without option hold); ends its context
 //	option hold, option on-due             Run waits for run; Config.OnDue is set to a function without effect
 //
@@ -84,7 +84,7 @@
 // container), rev=1 (a version, shown in the trace), dead (TerminalPodStopped returns true).
 // Attributes of a kill: override=10, evict, done, status=REASON. Outcomes of a call: ok,
 // terminal, error TEXT, network, retry-in 5s, cancelled, panic, exit, until-cancelled, grace
-// (takes the grace period), held (until end), each with an optional duration first, as in "5s
+// (takes the grace period), until-end, each with an optional duration first, as in "5s
 // error"; or call, which calls your syncer.
 //
 // # Rules

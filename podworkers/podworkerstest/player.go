@@ -17,17 +17,17 @@ import (
 
 // player runs one script on Workers in a bubble.
 type player struct {
-	t           *testing.T
-	cfg         podworkers.Config
-	rec         *Recorder
-	workers     *podworkers.Workers // made by the first command that is not an option
-	print       *printer
-	pods        map[string]*v1.Pod
-	dead        map[types.UID]bool
-	owners      map[chan<- struct{}]types.UID // of done channels
-	held        map[types.UID]chan Outcome
-	endOfScript chan struct{} // closed at the end of the script
-	shown       int           // number of printed events
+	t            *testing.T
+	cfg          podworkers.Config
+	rec          *Recorder
+	workers      *podworkers.Workers // made by the first command that is not an option
+	print        *printer
+	pods         map[string]*v1.Pod
+	dead         map[types.UID]bool
+	owners       map[chan<- struct{}]types.UID // of done channels
+	waitingCalls map[types.UID]chan Outcome
+	endOfScript  chan struct{} // closed at the end of the script
+	shown        int           // number of printed events
 
 	hold bool
 	stop context.CancelFunc
@@ -37,7 +37,7 @@ type player struct {
 func newPlayer(t *testing.T, o ScriptOptions) *player {
 	p := &player{
 		t: t, print: newPrinter(), pods: map[string]*v1.Pod{}, dead: map[types.UID]bool{},
-		owners: map[chan<- struct{}]types.UID{}, held: map[types.UID]chan Outcome{}, endOfScript: make(chan struct{}),
+		owners: map[chan<- struct{}]types.UID{}, waitingCalls: map[types.UID]chan Outcome{}, endOfScript: make(chan struct{}),
 	}
 	if o.Config != nil {
 		p.cfg = o.Config(t)
@@ -153,8 +153,8 @@ func (p *player) send(u podworkers.Update) (string, error) {
 	return "", nil
 }
 
-// heldOutcome makes a call wait for the script's end command.
-func (p *player) heldOutcome(uid types.UID) Outcome {
+// untilEnd makes a call wait for the script's end command.
+func (p *player) untilEnd(uid types.UID) Outcome {
 	return func(ctx context.Context, w podworkers.Work) (bool, error) {
 		uid := uid
 		if uid == "" && w.Pod != nil {
@@ -162,7 +162,7 @@ func (p *player) heldOutcome(uid types.UID) Outcome {
 		}
 		end := make(chan Outcome, 1)
 		p.rec.mu.Lock()
-		p.held[uid] = end
+		p.waitingCalls[uid] = end
 		p.rec.mu.Unlock()
 		select {
 		case outcome := <-end:
@@ -175,11 +175,11 @@ func (p *player) heldOutcome(uid types.UID) Outcome {
 
 func (p *player) endCall(uid types.UID, outcome Outcome) error {
 	p.rec.mu.Lock()
-	end := p.held[uid]
-	delete(p.held, uid)
+	end := p.waitingCalls[uid]
+	delete(p.waitingCalls, uid)
 	p.rec.mu.Unlock()
 	if end == nil {
-		return fmt.Errorf("no held call of %s is running", uid)
+		return fmt.Errorf("no call of %s waits for end", uid)
 	}
 	end <- outcome
 	return nil

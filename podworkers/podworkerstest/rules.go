@@ -112,7 +112,7 @@ func stoppedForGood(_ *Checker, l *life, e *ev) string {
 	neverRan := !l.begun && !l.observed && l.static != ""
 	switch {
 	case e.To == podworkers.StateTerminated && !l.stopped:
-		return "is Terminated, but its containers are not known to have stopped"
+		return "is Terminated before its containers have stopped"
 	case e.To == podworkers.StateFinished && !l.cleaned && !neverRan:
 		return "is Finished without a successful SyncTerminatedPod"
 	}
@@ -239,7 +239,7 @@ func syncAfterTerminating(_ *Checker, l *life, e *ev) string {
 
 func terminatedUnproven(_ *Checker, l *life, e *ev) string {
 	if e.Call == podworkers.CallSyncTerminatedPod && !l.stopped {
-		return "SyncTerminatedPod begins, but the containers are not known to have stopped"
+		return "SyncTerminatedPod begins before the containers have stopped"
 	}
 	return ""
 }

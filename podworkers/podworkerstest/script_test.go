@@ -66,7 +66,7 @@ func TestBadCommands(t *testing.T) {
 		"on a Sync: ok":         `unknown call "Sync"`,
 		"on a SyncPod: maybe":   `unknown outcome "maybe"`,
 		"on a SyncPod: 5s call": "call cannot have a duration",
-		"end a":                 "no held call of a is running",
+		"end a":                 "no call of a waits for end",
 		"end a maybe":           "unknown outcome",
 		"option fast":           "unknown option",
 		"stop":                  "Run has not started",

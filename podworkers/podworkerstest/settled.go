@@ -10,7 +10,7 @@ import (
 
 func doneLeftOpen(c *Checker, l *life, e *ev) string {
 	if l.state != podworkers.StateTerminationRequested && l.state != podworkers.StateTerminating && c.waiting(e.UID) {
-		return "has nothing left to stop, but its done channel is open"
+		return "is not terminating, but its done channel is open"
 	}
 	return ""
 }

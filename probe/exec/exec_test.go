@@ -23,8 +23,8 @@ func (r runtime) ExecSync(ctx context.Context, id string, command []string, time
 	return r(ctx, id, command, timeout)
 }
 
-// says returns a runtime whose command writes output and ends.
-func says(stdout, stderr string, err error) runtime {
+// outputs returns a runtime whose command writes output and ends.
+func outputs(stdout, stderr string, err error) runtime {
 	return func(context.Context, string, []string, time.Duration) ([]byte, []byte, error) {
 		return []byte(stdout), []byte(stderr), err
 	}
@@ -64,7 +64,7 @@ func newProber(t *testing.T, cfg Config) *Prober {
 func TestNew(t *testing.T) {
 	_, err := New(Config{})
 	require.ErrorContains(t, err, "Config.Runtime")
-	_, err = New(Config{Runtime: says("", "", nil), Grace: -1})
+	_, err = New(Config{Runtime: outputs("", "", nil), Grace: -1})
 	require.ErrorContains(t, err, "Config.Grace")
 }
 
@@ -76,14 +76,14 @@ func TestVerdicts(t *testing.T) {
 		want    probe.Result
 		err     error
 	}{
-		"success":        {says("out", "err", nil), probe.Result{Verdict: probe.Success, Output: "outerr"}, nil},
-		"exit code 3":    {says("out", "err", fmt.Errorf("exec: %w", exitError(3))), probe.Result{Verdict: probe.Failure, Output: "exit code 3: outerr"}, nil},
-		"exit code 137":  {says("", "", exitError(137)), probe.Result{Verdict: probe.Failure, Output: "exit code 137: "}, nil},
+		"success":        {outputs("out", "err", nil), probe.Result{Verdict: probe.Success, Output: "outerr"}, nil},
+		"exit code 3":    {outputs("out", "err", fmt.Errorf("exec: %w", exitError(3))), probe.Result{Verdict: probe.Failure, Output: "exit code 3: outerr"}, nil},
+		"exit code 137":  {outputs("", "", exitError(137)), probe.Result{Verdict: probe.Failure, Output: "exit code 137: "}, nil},
 		"out of time":    {killed, probe.Result{Verdict: probe.Failure, Output: "the command did not end within 1s and was killed: "}, nil},
-		"too busy":       {says("", "", fmt.Errorf("no reply: %w", context.DeadlineExceeded)), probe.Result{}, context.DeadlineExceeded},
-		"cancelled":      {says("", "", context.Canceled), probe.Result{}, context.Canceled},
-		"runtime gone":   {says("out", "", gone), probe.Result{}, gone},
-		"no text at all": {says("\xff\xfe\x00a", "\x80", nil), probe.Result{Verdict: probe.Success, Output: "?\x00a?"}, nil},
+		"too busy":       {outputs("", "", fmt.Errorf("no reply: %w", context.DeadlineExceeded)), probe.Result{}, context.DeadlineExceeded},
+		"cancelled":      {outputs("", "", context.Canceled), probe.Result{}, context.Canceled},
+		"runtime gone":   {outputs("out", "", gone), probe.Result{}, gone},
+		"no text at all": {outputs("\xff\xfe\x00a", "\x80", nil), probe.Result{Verdict: probe.Success, Output: "?\x00a?"}, nil},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			got, err := newProber(t, Config{Runtime: tc.runtime}).Probe(t.Context(), target("x"))
@@ -119,7 +119,7 @@ func TestCall(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	p := newProber(t, Config{Runtime: says("", "", nil)})
+	p := newProber(t, Config{Runtime: outputs("", "", nil)})
 	for want, change := range map[string]func(*probe.Target){
 		"no exec handler":                        func(t *probe.Target) { t.Probe.Exec = nil },
 		`container ID "" is not <runtime>`:       func(t *probe.Target) { t.ContainerID = "" },
@@ -205,8 +205,8 @@ func TestSilentRuntime(t *testing.T) {
 				return hangs(ctx, id, command, timeout)
 			}
 		}, responds, probe.Unknown, 4 * time.Second, context.DeadlineExceeded},
-		"was busy, and the command succeeds": {func() runtime { return late(4*time.Second, says("ok", "", nil)) }, responds, probe.Success, 4 * time.Second, nil},
-		"was busy, and the command fails":    {func() runtime { return late(4*time.Second, says("", "", exitError(1))) }, responds, probe.Failure, 4 * time.Second, nil},
+		"was busy, and the command succeeds": {func() runtime { return late(4*time.Second, outputs("ok", "", nil)) }, responds, probe.Success, 4 * time.Second, nil},
+		"was busy, and the command fails":    {func() runtime { return late(4*time.Second, outputs("", "", exitError(1))) }, responds, probe.Failure, 4 * time.Second, nil},
 		"was busy, and the command hangs":    {func() runtime { return late(4*time.Second, killed) }, responds, probe.Failure, 5 * time.Second, nil},
 		"is down":                            {func() runtime { return lingers(0) }, func(context.Context) error { return down }, probe.Unknown, 3 * time.Second, down},
 		"hangs": {func() runtime { return lingers(0) }, func(ctx context.Context) error {
@@ -266,11 +266,11 @@ func TestOutput(t *testing.T) {
 		{strings.Repeat("ä", maxOutput), "", strings.Repeat("ä", maxOutput/2)},
 		{"a" + strings.Repeat("ä", maxOutput), "", "a" + strings.Repeat("ä", maxOutput/2-1) + "?"},
 	} {
-		got, err := newProber(t, Config{Runtime: says(tc.stdout, tc.stderr, nil)}).Probe(t.Context(), target("x"))
+		got, err := newProber(t, Config{Runtime: outputs(tc.stdout, tc.stderr, nil)}).Probe(t.Context(), target("x"))
 		require.NoError(t, err)
 		require.Equal(t, tc.want, got.Output)
 		require.LessOrEqual(t, len(got.Output), maxOutput)
-		got, err = newProber(t, Config{Runtime: says(tc.stdout, tc.stderr, exitError(1))}).Probe(t.Context(), target("x"))
+		got, err = newProber(t, Config{Runtime: outputs(tc.stdout, tc.stderr, exitError(1))}).Probe(t.Context(), target("x"))
 		require.NoError(t, err)
 		require.Equal(t, "exit code 1: "+tc.want, got.Output)
 		require.True(t, utf8.ValidString(got.Output))
