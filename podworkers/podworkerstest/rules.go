@@ -140,7 +140,7 @@ func forgottenWhileRunning(_ *Checker, l *life, e *ev) string {
 
 func endsForAReason(_ *Checker, l *life, e *ev) string {
 	if (e.To == podworkers.StateTerminationRequested || e.To == podworkers.StateTerminating) && !l.ending {
-		return "is " + e.To.String() + "without a request"
+		return "is " + e.To.String() + " without a request"
 	}
 	return ""
 }
