@@ -35,7 +35,7 @@ func list(cpu, memory string) v1.ResourceList {
 
 func TestResources(t *testing.T) {
 	value := func(v int64) *int64 { return &v }
-	granted := v1.ResourceRequirements{Requests: list("100m", "128M"), Limits: list("200m", "256M")}
+	allocated := v1.ResourceRequirements{Requests: list("100m", "128M"), Limits: list("200m", "256M")}
 	atFloor := v1.ResourceRequirements{Requests: list("2m", ""), Limits: list("10m", "")}
 	for _, tc := range []struct {
 		name             string
@@ -43,9 +43,9 @@ func TestResources(t *testing.T) {
 		reported         *observed.Resources
 		requests, limits string
 	}{
-		{"the same in another notation", granted, &observed.Resources{MemoryLimit: value(256000000)}, "100m/128M/", "200m/256M/"},
+		{"the same in another notation", allocated, &observed.Resources{MemoryLimit: value(256000000)}, "100m/128M/", "200m/256M/"},
 		{"at the floor", atFloor, &observed.Resources{MilliCPURequest: value(1), MilliCPULimit: value(5)}, "2m//", "10m//"},
-		{"only the reported value below the floor", granted, &observed.Resources{MilliCPURequest: value(2), MilliCPULimit: value(10)}, "2m/128M/", "10m/256M/"},
+		{"only the reported value below the floor", allocated, &observed.Resources{MilliCPURequest: value(2), MilliCPULimit: value(10)}, "2m/128M/", "10m/256M/"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in := Input{Pod: podOf(v1.RestartPolicyAlways, "c"), Allocated: map[string]v1.ResourceRequirements{"c": tc.granted}}

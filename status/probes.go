@@ -16,10 +16,10 @@ func (b *builder) applyProbes(x *subject, status *v1.ContainerStatus) {
 	if old != nil && (old.ContainerID == "" || old.ContainerID != status.ContainerID) {
 		old = nil
 	}
-	nobody := b.in.Probes == nil
+	notProbed := b.in.Probes == nil
 	running := status.State.Running != nil
 	started := running
-	if running && k != plainInit && c.StartupProbe != nil && !nobody {
+	if running && k != plainInit && c.StartupProbe != nil && !notProbed {
 		started = passed(b.in.Probes.Of(status.ContainerID, probe.Startup), old != nil && podstatus.IsTrue(old.Started))
 	}
 	x.started = started
@@ -29,7 +29,7 @@ func (b *builder) applyProbes(x *subject, status *v1.ContainerStatus) {
 		status.Ready = status.State.Terminated != nil && status.State.Terminated.ExitCode == 0
 	case !started:
 		status.Ready = false
-	case c.ReadinessProbe == nil || nobody:
+	case c.ReadinessProbe == nil || notProbed:
 		status.Ready = true
 	default:
 		found := b.in.Probes.Of(status.ContainerID, probe.Readiness)

@@ -37,7 +37,7 @@ import (
 
 func main() {
 	name := flag.String("name", "", "spec.runner of the workloads to run (required)")
-	kubeconfig := flag.String("kubeconfig", "", "kubeconfig of the API server; default: the cluster in which the operator runs")
+	kubeconfig := flag.String("kubeconfig", "", "kubeconfig of the API server; default: the operator's own cluster")
 	endpoint := flag.String("runtime", "unix:///run/containerd/containerd.sock", "endpoint of the container runtime")
 	state := flag.String("state", "/var/lib/podwright-operator", "folder for the state of pods")
 	logs := flag.String("logs", "/var/log/pods", "folder for container logs, on the runtime's machine")

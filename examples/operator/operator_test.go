@@ -34,7 +34,7 @@ func TestFilesAreShort(t *testing.T) {
 	}
 }
 
-// forward forwards a local socket to another one, as ssh -L does.
+// forward forwards a local socket to another socket, as ssh -L does.
 func forward(t *testing.T, to string) string {
 	t.Helper()
 	at := filepath.Join(t.TempDir(), "s")
@@ -164,7 +164,7 @@ func TestOperator(t *testing.T) {
 			plane.APIServer.Start(t)
 			w.do(`{"spec": {"pod": {"containers": []}}}`, "patch", "workload", "web", "--type=merge", "--patch-file=/dev/stdin")
 			w.until("web", "{.status.refused}", "spec.containers")
-			time.Sleep(5 * time.Second) // time in which a wrong termination would happen
+			time.Sleep(5 * time.Second) // a wrong termination would happen within this time
 			require.Equal(t, id, w.do("", "get", "workload", "web", "-o", "jsonpath={.status.containerStatuses[0].containerID}"), "web is not restarted")
 			require.Equal(t, "0", w.do("", "get", "workload", "web", "-o", "jsonpath={.status.containerStatuses[0].restartCount}"))
 			require.Empty(t, w.do("", "get", "workload", "other", "-o", "jsonpath={.status}"))

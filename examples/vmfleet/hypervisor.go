@@ -166,7 +166,7 @@ func (h *Hypervisor) PodEvents(ctx context.Context, dirty func(types.UID)) error
 	return ctx.Err()
 }
 
-// emit emits an event for a machine. The caller holds h.mu.
+// emit reports an event of a machine. The caller holds h.mu.
 func (h *Hypervisor) emit(uid types.UID) {
 	for dirty := range h.subscribers {
 		(*dirty)(uid)

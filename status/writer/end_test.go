@@ -59,9 +59,9 @@ func TestNearEndIsOneWrite(t *testing.T) {
 			r.pass(20 * time.Millisecond)
 			return pod
 		}
-		soon := dying("a")
+		early := dying("a")
 		require.Equal(t, 1, r.written(), "the phase Running")
-		require.NoError(t, r.Terminate(soon))
+		require.NoError(t, r.Terminate(early))
 		r.pass(0)
 		require.Equal(t, 1, r.written())
 		require.Nil(t, r.pod("a"))

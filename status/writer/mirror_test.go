@@ -205,8 +205,8 @@ func TestReceiverWithMirrors(t *testing.T) {
 func TestOriginOfStaticPods(t *testing.T) {
 	bubble(t, func(cfg *writer.Config) { mirrors(cfg); cfg.Sinks[0].Origin = true }, func(r *rig) {
 		pod := staticPod("a")
-		_, know := r.mirror(pod, "mirror")
-		know()
+		_, publish := r.mirror(pod, "mirror")
+		publish()
 		r.Set(pod, running(pod, true))
 		r.pass(0)
 		require.Len(t, r.sink.Calls(statustest.Get), 1)
@@ -218,8 +218,8 @@ func TestOriginOfStaticPods(t *testing.T) {
 func TestMirrorRecreatedDuringAWrite(t *testing.T) {
 	bubble(t, mirrors, func(r *rig) {
 		pod := staticPod("a")
-		first, know := r.mirror(pod, "mirror-1")
-		know()
+		first, publish := r.mirror(pod, "mirror-1")
+		publish()
 		r.sink.Watch(func(seen *v1.Pod) {
 			if seen.UID == first.UID {
 				r.Observe(r.sink.Put(mirrorOf(pod, "mirror-2")))

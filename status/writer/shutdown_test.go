@@ -19,7 +19,7 @@ import (
 // are forgotten. The error lists the remaining calls.
 func TestShutdownDuringACall(t *testing.T) {
 	hangs := func(<-chan struct{}) statustest.Fault { return statustest.Fault{Hang: true} }
-	deaf := func(release <-chan struct{}) statustest.Fault { return statustest.Fault{Deaf: release} }
+	ignoring := func(release <-chan struct{}) statustest.Fault { return statustest.Fault{Deaf: release} }
 	for name, c := range map[string]struct {
 		fault     func(<-chan struct{}) statustest.Fault
 		after     time.Duration // time until the end of Run
@@ -29,12 +29,12 @@ func TestShutdownDuringACall(t *testing.T) {
 		err       string
 	}{
 		"the call ends with its context":     {fault: hangs, after: time.Second},
-		"the call ends in time":              {fault: deaf, after: time.Second, released: 9 * time.Second, took: 9 * time.Second},
-		"the call exceeds its deadline":      {fault: deaf, after: time.Minute, released: 2 * time.Second, took: 2 * time.Second},
-		"the pod is forgotten":               {fault: deaf, after: time.Minute, forgotten: true, released: 2 * time.Second, took: 2 * time.Second},
-		"the call hangs":                     {fault: deaf, after: time.Second, released: time.Hour, took: 10 * time.Second, err: "patch of pod ns/a(uid-a) since 2000-01-01T00:00:00Z, patch of pod ns/b(uid-b) since 2000-01-01T00:00:00Z"},
-		"the call hangs after its deadline":  {fault: deaf, after: time.Minute, released: time.Hour, took: 10 * time.Second, err: "patch of pod ns/a(uid-a) since 2000-01-01T00:00:00Z, patch of pod ns/b(uid-b) since 2000-01-01T00:00:00Z"},
-		"the call hangs for a forgotten pod": {fault: deaf, after: time.Minute, forgotten: true, released: time.Hour, took: 10 * time.Second, err: "patch of pod ns/a(uid-a)"},
+		"the call ends in time":              {fault: ignoring, after: time.Second, released: 9 * time.Second, took: 9 * time.Second},
+		"the call exceeds its deadline":      {fault: ignoring, after: time.Minute, released: 2 * time.Second, took: 2 * time.Second},
+		"the pod is forgotten":               {fault: ignoring, after: time.Minute, forgotten: true, released: 2 * time.Second, took: 2 * time.Second},
+		"the call hangs":                     {fault: ignoring, after: time.Second, released: time.Hour, took: 10 * time.Second, err: "patch of pod ns/a(uid-a) since 2000-01-01T00:00:00Z, patch of pod ns/b(uid-b) since 2000-01-01T00:00:00Z"},
+		"the call hangs after its deadline":  {fault: ignoring, after: time.Minute, released: time.Hour, took: 10 * time.Second, err: "patch of pod ns/a(uid-a) since 2000-01-01T00:00:00Z, patch of pod ns/b(uid-b) since 2000-01-01T00:00:00Z"},
+		"the call hangs for a forgotten pod": {fault: ignoring, after: time.Minute, forgotten: true, released: time.Hour, took: 10 * time.Second, err: "patch of pod ns/a(uid-a)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -56,10 +56,10 @@ func TestShutdownDuringACall(t *testing.T) {
 					w.Forget("uid-b")
 				}
 				synctest.Wait()
-				begun := time.Now()
+				begin := time.Now()
 				time.AfterFunc(c.released, func() { close(release) })
 				err := stop()
-				require.Equal(t, c.took, time.Since(begun))
+				require.Equal(t, c.took, time.Since(begin))
 				if c.err == "" {
 					require.NoError(t, err)
 				} else {
@@ -96,9 +96,9 @@ func TestReceiverGetsLastStatuses(t *testing.T) {
 				synctest.Wait()
 				require.Greater(t, calls, 6)
 				receive, calls = c.last, 0
-				begun := time.Now()
+				begin := time.Now()
 				require.NoError(t, stop())
-				require.Equal(t, c.took, time.Since(begun))
+				require.Equal(t, c.took, time.Since(begin))
 				require.Equal(t, 1, calls)
 			})
 		})

@@ -101,14 +101,14 @@ func (t *target) serve(ctx, calls context.Context, writes *sync.WaitGroup, until
 		if untilIdle && !busy {
 			return
 		}
-		var due <-chan time.Time
+		var timer <-chan time.Time
 		if !until.IsZero() {
-			due = time.After(time.Until(until))
+			timer = time.After(time.Until(until))
 		}
 		select {
 		case <-ctx.Done():
 		case <-t.wake:
-		case <-due:
+		case <-timer:
 		}
 	}
 }

@@ -175,7 +175,7 @@ func (a *agent) await(ctx context.Context, poll time.Duration, condition string,
 	return err
 }
 
-func await(ctx context.Context, poll time.Duration, what string, done func() bool) error {
+func await(ctx context.Context, poll time.Duration, condition string, done func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	tick := time.NewTicker(poll)
@@ -183,7 +183,7 @@ func await(ctx context.Context, poll time.Duration, what string, done func() boo
 	for !done() {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait until %s: %w", what, ctx.Err())
+			return fmt.Errorf("wait until %s: %w", condition, ctx.Err())
 		case <-tick.C:
 		}
 	}

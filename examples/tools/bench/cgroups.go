@@ -46,9 +46,9 @@ func cgroupFigures(ctx context.Context, endpoints []endpoint, binary, dir string
 				return err
 			}
 		}
-		report := func(what string, took [2][]time.Duration) {
+		report := func(name string, took [2][]time.Duration) {
 			with, without := median(took[0]), median(took[1])
-			fmt.Printf("  %s: with cgroups %v, without %v (medians of %d), difference %v\n", what, with.Round(100*time.Microsecond), without.Round(100*time.Microsecond), len(took[0]), (with - without).Round(100*time.Microsecond))
+			fmt.Printf("  %s: with cgroups %v, without %v (medians of %d), difference %v\n", name, with.Round(100*time.Microsecond), without.Round(100*time.Microsecond), len(took[0]), (with - without).Round(100*time.Microsecond))
 		}
 		report("file written to Running in /pods, limit of the difference 6ms", took)
 		report("bare calls of the runtime", bare)

@@ -88,14 +88,14 @@ func newCluster(ctx context.Context) (*cluster, error) {
 }
 
 // until retries f until it succeeds, for at most waitTimeout.
-func until(ctx context.Context, what string, f func() error) error {
+func until(ctx context.Context, condition string, f func() error) error {
 	for begin := time.Now(); ; {
 		err := f()
 		if err == nil {
 			return nil
 		}
 		if ctx.Err() != nil || time.Since(begin) > waitTimeout {
-			return fmt.Errorf("wait until %s: %w", what, err)
+			return fmt.Errorf("wait until %s: %w", condition, err)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

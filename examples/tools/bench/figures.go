@@ -18,12 +18,12 @@ func median(d []time.Duration) time.Duration {
 func ms(d time.Duration) string { return fmt.Sprintf("%.0f ms", float64(d)/1e6) }
 
 // row prints a figure, the bare figure, and their ratio. A limit of 0 is not printed.
-func row(what string, ours, bare time.Duration, limit float64) {
+func row(name string, ours, bare time.Duration, limit float64) {
 	bound := ""
 	if limit > 0 {
 		bound = fmt.Sprintf(" (limit %.2f)", limit)
 	}
-	fmt.Printf("  %-52s %10s   bare %10s   ratio %.2f%s\n", what, ms(ours), ms(bare), float64(ours)/float64(bare), bound)
+	fmt.Printf("  %-52s %10s   bare %10s   ratio %.2f%s\n", name, ms(ours), ms(bare), float64(ours)/float64(bare), bound)
 }
 
 // single measures the start and the removal of one pod, alternately by CRI calls and by the agent.

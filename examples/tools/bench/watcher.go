@@ -69,9 +69,9 @@ func (w *watcher) follow(ctx context.Context, c *cluster) error {
 	return nil
 }
 
-func (w *watcher) take(what watch.EventType, pod *v1.Pod) {
+func (w *watcher) take(kind watch.EventType, pod *v1.Pod) {
 	now, name := time.Now(), pod.Name
-	if what == watch.Deleted {
+	if kind == watch.Deleted {
 		pod = nil
 	}
 	w.mu.Lock()

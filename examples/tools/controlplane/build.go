@@ -94,14 +94,14 @@ func (b *builder) program(ctx context.Context, name string) (string, error) {
 		if isFile(path) { // another process has built it meanwhile
 			return nil
 		}
-		return b.report.step("build "+b.what(pkg)+" (some minutes)", func() error {
+		return b.report.step("build "+b.describe(pkg)+" (some minutes)", func() error {
 			return b.build(ctx, pkg, dir)
 		})
 	})
 }
 
-// what names a build in the report.
-func (b *builder) what(pkg string) string {
+// describe returns the name of a build for the report.
+func (b *builder) describe(pkg string) string {
 	if pkg == metricsServer {
 		return metricsServerModule
 	}

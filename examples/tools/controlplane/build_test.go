@@ -58,11 +58,11 @@ func TestProgramsAreBuiltOnce(t *testing.T) {
 func TestKeyDependsOnSources(t *testing.T) {
 	b, _ := smallBuilder(t)
 	keys := map[string]string{}
-	note := func(what string) {
+	note := func(change string) {
 		key, err := b.key("components")
 		require.NoError(t, err)
-		require.NotContains(t, keys, key, "%s: the same as %s", what, keys[key])
-		keys[key] = what
+		require.NotContains(t, keys, key, "%s: the same as %s", change, keys[key])
+		keys[key] = change
 	}
 	note("nothing changed")
 	for _, file := range []string{"go.mod", "go.sum", "components/main.go"} {

@@ -38,9 +38,9 @@ func TestConfig(t *testing.T) {
 			require.Contains(t, text, want, key)
 		}
 		i.Dir = `/tmp/a "b" \c`
-		odd, err := i.config()
+		quoted, err := i.config()
 		require.NoError(t, err)
-		for line := range strings.Lines(odd) {
+		for line := range strings.Lines(quoted) {
 			if line = strings.TrimRight(line, "\n"); strings.Contains(line, " = ") {
 				require.Regexp(t, assignment, line)
 			}

@@ -42,14 +42,14 @@ func (c *criConn) ready(ctx context.Context) (version string, err error) {
 	if err != nil {
 		return "", err
 	}
-	held := map[string]bool{}
+	conditions := map[string]bool{}
 	for _, cond := range s.GetStatus().GetConditions() {
-		held[cond.GetType()] = cond.GetStatus()
+		conditions[cond.GetType()] = cond.GetStatus()
 		if !cond.GetStatus() {
 			err = fmt.Errorf("%s: %s: %s", cond.GetType(), cond.GetReason(), cond.GetMessage())
 		}
 	}
-	if !held[criv1.RuntimeReady] || !held[criv1.NetworkReady] {
+	if !conditions[criv1.RuntimeReady] || !conditions[criv1.NetworkReady] {
 		return "", errors.Join(errors.New("not ready"), err)
 	}
 	return v.GetRuntimeVersion(), nil

@@ -36,11 +36,11 @@ func (r *reporter) step(name string, f func() error) error {
 }
 
 // printEnd prints the last line of a run.
-func (r *reporter) printEnd(what string, begin time.Time, left []string) {
+func (r *reporter) printEnd(event string, begin time.Time, left []string) {
 	took := time.Since(begin).Round(10 * time.Millisecond)
 	if len(left) == 0 {
-		r.line("%s (%v), nothing left behind", what, took)
+		r.line("%s (%v), nothing left behind", event, took)
 		return
 	}
-	r.line("%s (%v), LEFT BEHIND: %s", what, took, strings.Join(left, "; "))
+	r.line("%s (%v), LEFT BEHIND: %s", event, took, strings.Join(left, "; "))
 }

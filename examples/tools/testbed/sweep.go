@@ -30,18 +30,18 @@ func (s sweeper) sweep(ctx context.Context) ([]string, error) {
 	own := owner{id: s.run.ID, dir: s.run.Dir, ids: containerIDs(s.run.Dir)}
 	sockets := shimSockets(s.run.Dir)
 	var errs []error
-	try := func(what string, err error) {
+	try := func(object string, err error) {
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", what, err))
+			errs = append(errs, fmt.Errorf("%s: %w", object, err))
 		}
 	}
 
 	if alive(s.run.Command) {
 		_ = syscall.Kill(-s.run.Command.PID, syscall.SIGKILL)
 	}
-	held := ownCgroups(cgroupDirs(cgroupRoot), own.ids)
-	s.pods = union(s.pods, podLevel(held))
-	thaw(held)
+	owned := ownCgroups(cgroupDirs(cgroupRoot), own.ids)
+	s.pods = union(s.pods, podLevel(owned))
+	thaw(owned)
 	find := func() ([]procInfo, error) {
 		// A shim that was starting a container may have created a new id.
 		own.ids = union(own.ids, containerIDs(s.run.Dir))

@@ -96,13 +96,13 @@ func podReady(pod *v1.Pod, s *v1.PodStatus, containers Verdict) Verdict {
 	return Verdict{OK: true}
 }
 
-func names(missing []string, what string, short []string) string {
+func names(missing []string, state string, short []string) string {
 	var parts []string
 	if len(missing) > 0 {
 		parts = append(parts, fmt.Sprintf("containers with unknown status: [%s]", strings.Join(missing, " ")))
 	}
 	if len(short) > 0 {
-		parts = append(parts, fmt.Sprintf("containers with %s status: [%s]", what, strings.Join(short, " ")))
+		parts = append(parts, fmt.Sprintf("containers with %s status: [%s]", state, strings.Join(short, " ")))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -65,7 +65,7 @@ func serveControl(t *testing.T, socket string) <-chan string {
 // TestDisturbedRuntimeIsStarted: a runtime that a test stopped runs again after the test.
 func TestDisturbedRuntimeIsStarted(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "ctl.sock")
-	asked := serveControl(t, socket)
+	requests := serveControl(t, socket)
 	t.Setenv(env.CRIV1, "unix:///1")
 	t.Setenv(env.CRIV2, "unix:///2")
 	t.Setenv(env.Ctl, socket)
@@ -76,10 +76,10 @@ func TestDisturbedRuntimeIsStarted(t *testing.T) {
 		rts[1].Kill(t)
 		rts[0].Start(t)
 	})
-	require.Equal(t, "POST /v2/kill", <-asked)
-	require.Equal(t, "POST /v1/start", <-asked)
-	require.Equal(t, "POST /v2/start", <-asked)
-	require.Empty(t, asked)
+	require.Equal(t, "POST /v2/kill", <-requests)
+	require.Equal(t, "POST /v1/start", <-requests)
+	require.Equal(t, "POST /v2/start", <-requests)
+	require.Empty(t, requests)
 	_, err := control.Do(t.Context(), http.MethodPost, socket, "/v2/resume", time.Minute)
 	require.ErrorContains(t, err, "it does not run")
 	_, err = control.Do(t.Context(), http.MethodPost, socket+"x", "/v2/resume", time.Minute)

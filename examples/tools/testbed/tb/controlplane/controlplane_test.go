@@ -42,9 +42,9 @@ func serveControl(t *testing.T) (socket string, received <-chan string) {
 }
 
 func TestHandle(t *testing.T) {
-	socket, asked := serveControl(t)
+	socket, requests := serveControl(t)
 	h := at(t, socket)
-	require.Equal(t, "GET /", <-asked)
+	require.Equal(t, "GET /", <-requests)
 	require.Equal(t, "https://127.0.0.1:1", h.URL)
 	require.Equal(t, "/ca.crt", h.CA)
 	require.Equal(t, "/ca.key", h.CAKey)
@@ -53,17 +53,17 @@ func TestHandle(t *testing.T) {
 	text, err := os.ReadFile(h.NodeKubeconfig(t, "n1", time.Minute))
 	require.NoError(t, err)
 	require.Equal(t, "a kubeconfig", string(text))
-	require.Equal(t, "GET /kubeconfig?group=system%3Anodes&server=https%3A%2F%2F127.0.0.1%3A1&user=system%3Anode%3An1&valid=1m0s", <-asked)
+	require.Equal(t, "GET /kubeconfig?group=system%3Anodes&server=https%3A%2F%2F127.0.0.1%3A1&user=system%3Anode%3An1&valid=1m0s", <-requests)
 	h.URL = "https://proxy"
 	h.UserKubeconfig(t, "me", "", 0)
-	require.Equal(t, "GET /kubeconfig?group=&server=https%3A%2F%2Fproxy&user=me", <-asked)
+	require.Equal(t, "GET /kubeconfig?group=&server=https%3A%2F%2Fproxy&user=me", <-requests)
 	require.Equal(t, "/cache/kubectl", h.Program(t, "kubectl"))
-	require.Equal(t, "GET /programs/kubectl", <-asked)
+	require.Equal(t, "GET /programs/kubectl", <-requests)
 }
 
 // A component that a test stopped runs again after the test.
 func TestDisturbedComponentIsStarted(t *testing.T) {
-	socket, asked := serveControl(t)
+	socket, requests := serveControl(t)
 	h := at(t, socket)
 	t.Run("inner", func(t *testing.T) {
 		h.APIServer.Kill(t)
@@ -75,9 +75,9 @@ func TestDisturbedComponentIsStarted(t *testing.T) {
 		"GET /", "POST /kube-apiserver/kill", "POST /kube-apiserver/start", "POST /kube-scheduler/pause", "POST /kube-scheduler/resume",
 		"POST /kube-scheduler/start", "POST /kube-apiserver/start",
 	} {
-		require.Equal(t, want, <-asked)
+		require.Equal(t, want, <-requests)
 	}
-	require.Empty(t, asked)
+	require.Empty(t, requests)
 }
 
 // TestTestbed uses each method on the testbed's own control plane.
