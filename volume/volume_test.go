@@ -22,11 +22,11 @@ func TestSpec(t *testing.T) {
 		"the spec is nil":          nil,
 		"must have exactly one":    {Name: "a"},
 		"a/b":                      {Name: "a/b", Inline: inline},
-		`".." is no name`:          {Name: "..", Inline: inline},
-		`"" is no name`:            {Inline: inline},
-		`"." is no name`:           {Name: ".", Inline: inline},
-		`"a\x00" is no name`:       {Name: "a\x00", Inline: inline},
-		"xxx\" is no name":         {Name: strings.Repeat("x", 256), Inline: inline},
+		`".." is no`:               {Name: "..", Inline: inline},
+		`"" is no`:                 {Inline: inline},
+		`"." is no`:                {Name: ".", Inline: inline},
+		`"a\x00" is no`:            {Name: "a\x00", Inline: inline},
+		"xxx\" is no":              {Name: strings.Repeat("x", 256), Inline: inline},
 		"of Inline and Persistent": {Name: "a", Inline: inline, Persistent: persistent},
 	} {
 		require.ErrorContains(t, s.Check(), want)
