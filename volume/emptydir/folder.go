@@ -41,7 +41,7 @@ func (f *folder) prepare(ctx context.Context, m mounts.Mounter) error {
 	case mounted && f.pageSize > 0 && is.PageSize != f.pageSize:
 		return fmt.Errorf("%s: %w: %d bytes instead of %d", f.dir, ErrPageSize, is.PageSize, f.pageSize)
 	case mounted && f.fsType() != "" && is.FSType != f.fsType():
-		return fmt.Errorf("%s: %w that is not %s", f.dir, fs.ErrMounted, f.fsType())
+		return fmt.Errorf("%s: %w: file system type %q instead of %q", f.dir, fs.ErrMounted, is.FSType, f.fsType())
 	case ready && (mounted || f.fsType() == ""):
 		return nil
 	case missing:
@@ -125,7 +125,7 @@ func remove(ctx context.Context, m mounts.Mounter, dir, marker string) error {
 		case !mounted:
 			return fs.Remove(ctx, dir)
 		case is.FSType != "tmpfs" && is.FSType != "hugetlbfs":
-			return fmt.Errorf("%s: %w that is neither tmpfs nor hugetlbfs", dir, fs.ErrMounted)
+			return fmt.Errorf("%s: %w: file system type %q, neither tmpfs nor hugetlbfs", dir, fs.ErrMounted, is.FSType)
 		}
 		if err := m.Unmount(ctx, dir); err != nil {
 			return err
