@@ -18,10 +18,10 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/config"
 )
 
-// TestBenchmarkOfCIS checks the kubelet section of the CIS Kubernetes Benchmark (4.2, and the parts
+// TestCISBenchmark checks the kubelet section of the CIS Kubernetes Benchmark (4.2, and the parts
 // of 4.1 and 4.3 about files and logging that concern a kubelet) against the settings, their
 // defaults and a running kubelet. flags are the flags that every node of a cluster has.
-func TestBenchmarkOfCIS(t *testing.T) {
+func TestCISBenchmark(t *testing.T) {
 	dir := t.TempDir()
 	ca := apitest.NewAuthority(t)
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -103,7 +103,7 @@ func TestHardenedKubelet(t *testing.T) {
 	cert, key := ca.Issue("n", time.Now().Add(time.Hour))
 	require.NoError(t, os.WriteFile(at("tls.crt"), cert, 0o600))
 	require.NoError(t, os.WriteFile(at("tls.key"), key, 0o600))
-	// Without an API server there is no authorization by webhook; TestWhoMayWhat tests that.
+	// Without an API server there is no authorization by webhook (tested in package server).
 	cfg, ended, stop := started(t, t.Output(), "--read-only-port=0", "--client-ca-file="+at("ca.crt"), "--authorization-mode=AlwaysAllow", "--anonymous-auth=false", "--seccomp-default", "--port="+port,
 		"--tls-cert-file="+at("tls.crt"), "--tls-private-key-file="+at("tls.key"), "--tls-min-version=VersionTLS12", "--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256")
 	defer func() { require.NoError(t, <-ended) }()

@@ -75,7 +75,7 @@ func TestAppArmor(t *testing.T) {
 }
 
 // With the embedded runtime, or if the chains are disabled, the firewall stays unchanged.
-func TestChainsAreLeftAlone(t *testing.T) {
+func TestFirewallStaysUnchanged(t *testing.T) {
 	t.Setenv("PATH", t.TempDir()) // programs that are run by mistake are not found
 	var log lines
 	logger := slog.New(slog.NewTextHandler(&log, nil))

@@ -31,7 +31,7 @@ func configFile(t *testing.T, text string) string {
 	return file
 }
 
-func TestBadUseIsOneMessagePerProblem(t *testing.T) {
+func TestUsageErrorsAreOneLineEach(t *testing.T) {
 	file := configFile(t, "runOnce: true\niptablesDropBit: 7\n")
 	for _, tc := range []struct {
 		arg  string
@@ -52,7 +52,7 @@ func TestBadUseIsOneMessagePerProblem(t *testing.T) {
 }
 
 // A23: a used port of either API ends the kubelet before it starts anything.
-func TestTakenPort(t *testing.T) {
+func TestUsedPortEndsTheKubelet(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
@@ -74,12 +74,12 @@ func TestTakenPort(t *testing.T) {
 // A25: the first signal stops the kubelet cleanly, the second one ends it at once with exit code 1.
 func TestSignals(t *testing.T) {
 	signals, done := make(chan os.Signal), make(chan struct{})
-	told := make(chan string, 2)
-	go stopOnSignals(signals, done, func() { told <- "stop" }, func(code int) { told <- fmt.Sprint("exit ", code) })
+	calls := make(chan string, 2)
+	go stopOnSignals(signals, done, func() { calls <- "stop" }, func(code int) { calls <- fmt.Sprint("exit ", code) })
 	signals <- syscall.SIGTERM
-	require.Equal(t, "stop", <-told)
+	require.Equal(t, "stop", <-calls)
 	signals <- syscall.SIGINT
-	require.Equal(t, "exit 1", <-told)
+	require.Equal(t, "exit 1", <-calls)
 
 	ended := make(chan struct{})
 	go func() {

@@ -50,7 +50,7 @@ func TestShareRoot(t *testing.T) {
 
 // The root folder is left alone with the embedded runtime and without root's rights. An impossible
 // path is an error that names it.
-func TestShareNothing(t *testing.T) {
+func TestRootFolderIsNotShared(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	cfg := config.Default()
@@ -63,7 +63,7 @@ func TestShareNothing(t *testing.T) {
 	require.NoError(t, machine{}.shareRoot(t.Context(), &cfg, nil))
 }
 
-func TestHolder(t *testing.T) {
+func TestHolderOfAPath(t *testing.T) {
 	table := []mounts.Point{{Path: "/"}, {Path: "/var"}, {Path: "/var/lib/kube"}, {Path: "/var", Shared: true}}
 	for path, want := range map[string]mounts.Point{"/": table[0], "/etc": table[0], "/var": table[3], "/var/lib/kubelet": table[3], "/var/lib/kube/x": table[2]} {
 		require.Equal(t, want, holder(table, path), path)

@@ -143,7 +143,7 @@ func exists(path string) bool {
 }
 
 // A21: only a stuck sync loop stops the watchdog's pings.
-func TestStuck(t *testing.T) {
+func TestOnlyAStuckSyncLoopStopsPings(t *testing.T) {
 	require.NoError(t, stuck([]server.Check{{Name: "runtime", Message: "away"}, {Name: "syncloop", OK: true}}))
 	require.EqualError(t, stuck([]server.Check{{Name: "syncloop", Message: "for 6m"}}), "syncloop: for 6m")
 }

@@ -34,7 +34,7 @@ func (w *world) node(cpu string) {
 
 // N10: a pod that exceeds the allocatable resources fails without effect on others, also after a
 // restart of the agent and with a higher priority.
-func TestNoRoom(t *testing.T) {
+func TestPodsBeyondAllocatableFail(t *testing.T) {
 	inCluster(t, func(w *world) {
 		w.node("2")
 		w.put(wanting("a", "1"), wanting("b", "1"))
@@ -61,7 +61,7 @@ func TestNoRoom(t *testing.T) {
 
 // L6: the deletion of a rejected pod finishes, by the same or the next agent, also if no agent ran at
 // the time. Other pods are not affected.
-func TestWhoWasRefusedIsDeleted(t *testing.T) {
+func TestRejectedPodIsDeleted(t *testing.T) {
 	for name, remove := range map[string]func(*world){
 		"the same agent": func(w *world) { w.remove("late") },
 		"the next agent": func(w *world) { w.stop(); w.startFor(5 * time.Second); w.remove("late") },
@@ -91,7 +91,7 @@ func TestWhoWasRefusedIsDeleted(t *testing.T) {
 
 // A pod that this node must not run fails with the reason, and other pods run. The rejection is
 // final, even if the next agent would admit the pod.
-func TestRefusedPods(t *testing.T) {
+func TestRejectedPods(t *testing.T) {
 	confined := func(pod *v1.Pod) {
 		pod.Spec.SecurityContext = &v1.PodSecurityContext{AppArmorProfile: &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault}}
 	}
@@ -138,7 +138,7 @@ func TestRefusedPods(t *testing.T) {
 // running pods. Each rejection is counted once, by its reason.
 func TestPreemption(t *testing.T) {
 	stubborn := func(pod *v1.Pod) { pod.Spec.TerminationGracePeriodSeconds = new(int64(20)) }
-	inClusterOf(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"one": ignores}, fake.SleepUntilStopped)}, func(w *world) {
+	inClusterOf(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"one": ignoreTERM}, fake.SleepUntilStopped)}, func(w *world) {
 		w.node("5500m")
 		half := wanting("half", "500m")
 		half.Generation = 1
@@ -172,7 +172,7 @@ func TestPreemption(t *testing.T) {
 
 // After a restart, previously admitted pods come first; within each group critical pods, then by
 // priority, then by age.
-func TestOrder(t *testing.T) {
+func TestAdmissionOrderAfterRestart(t *testing.T) {
 	inCluster(t, func(w *world) {
 		w.node("9")
 		w.put(wanting("was", "1"), wanting("was-critical", "1", withPriority(ofTheSystem)))

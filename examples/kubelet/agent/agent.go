@@ -70,7 +70,7 @@ type Config struct {
 	// Logger receives the agent's log. Default: discard.
 	Logger *slog.Logger
 	// watchDrivers is csi.RegistryConfig.Watch. Tests in a bubble cannot use inotify.
-	watchDrivers func(ctx context.Context, look func() (folders []string)) error
+	watchDrivers func(ctx context.Context, rescan func() (folders []string)) error
 }
 
 func (c *Config) complete() error {

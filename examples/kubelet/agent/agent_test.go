@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestConfigNamesWhatIsMissing(t *testing.T) {
+func TestConfigErrorsNameTheField(t *testing.T) {
 	full := configOf("/d", noRuntime)
 	zero := Config{Connect: full.Connect}
 	zero.Flags, zero.Kubelet.PodLogsDir = full.Flags, full.Kubelet.PodLogsDir
@@ -44,7 +44,7 @@ func running(t *testing.T, a *Agent, during func()) {
 
 // An agent retries an unavailable runtime with growing pauses, reports the error in its health, and
 // stops cleanly between attempts.
-func TestConnectIsRepeated(t *testing.T) {
+func TestConnectIsRetried(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		var tries []time.Time
@@ -153,7 +153,7 @@ func setupFails(w *world, change func(*Config)) {
 }
 
 // An Agent can be run again. It takes over the container that its previous run left.
-func TestRunAgain(t *testing.T) {
+func TestAgentRunsAgain(t *testing.T) {
 	n := newPodsNode(t, fake.Config{}, "p")
 	closed := 0
 	n.cfg.Connect = func(context.Context) (*Connection, error) {

@@ -66,26 +66,26 @@ func TestPodCgroups(t *testing.T) {
 	})
 }
 
-// questioned is a runtime that counts requests for its cgroup driver.
-type questioned struct {
+// countedRuntime is a runtime that counts requests for its cgroup driver.
+type countedRuntime struct {
 	*fake.Runtime
-	mu     sync.Mutex
-	calls  int
-	answer func(call int) (*runtimeapi.RuntimeConfigResponse, error)
+	mu      sync.Mutex
+	calls   int
+	respond func(call int) (*runtimeapi.RuntimeConfigResponse, error)
 }
 
-func (a *questioned) RuntimeConfig(context.Context) (*runtimeapi.RuntimeConfigResponse, error) {
+func (a *countedRuntime) RuntimeConfig(context.Context) (*runtimeapi.RuntimeConfigResponse, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.calls++
-	return a.answer(a.calls)
+	return a.respond(a.calls)
 }
 
 // The runtime's driver overrides the configured one (A9) and is requested once (A12). A runtime
 // that does not implement the request leaves the configured driver (A10). A runtime that does not
 // respond counts as unavailable: pods are left alone, and the request is retried (A11). An unknown
 // driver ends the agent, because retries cannot help.
-func TestDriver(t *testing.T) {
+func TestCgroupDriver(t *testing.T) {
 	says := func(d runtimeapi.CgroupDriver, fails error, times int) func(int) (*runtimeapi.RuntimeConfigResponse, error) {
 		return func(call int) (*runtimeapi.RuntimeConfigResponse, error) {
 			if call <= times {
@@ -112,7 +112,7 @@ func TestDriver(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rt, err := fake.New(fake.Config{AnyImage: true})
 				require.NoError(t, err)
-				runtime := &questioned{Runtime: rt, answer: c.answer}
+				runtime := &countedRuntime{Runtime: rt, respond: c.answer}
 				closed := 0
 				cfg := configOf(dir, func(context.Context) (*Connection, error) {
 					return &Connection{Runtime: runtime, Images: rt, Name: "fake", Close: func() error { closed++; return nil }}, nil
@@ -148,7 +148,7 @@ func TestDriver(t *testing.T) {
 }
 
 // A36: an event about the Node reports cgroup v1, whether or not pods have cgroups of their own.
-func TestCgroupV1IsTold(t *testing.T) {
+func TestCgroupV1IsReported(t *testing.T) {
 	for _, perQOS := range []bool{true, false} {
 		for version, want := range map[driver.Version]int{driver.V1: 1, driver.V2: 0} {
 			inWorld(t, fake.Config{}, func(w *world) {

@@ -15,15 +15,15 @@ import (
 
 // A clock of the runtime or of the API server that is an hour off does not affect pods: they start,
 // crash, restart, and end after their grace period.
-func TestClocksOfOthers(t *testing.T) {
+func TestClockSkew(t *testing.T) {
 	const off = time.Hour
 	for _, ahead := range []struct{ runtime, api time.Duration }{{0, 0}, {off, 0}, {-off, 0}, {0, off}, {0, -off}, {off, off}, {-off, -off}} {
-		t.Run(fmt.Sprint("runtime ", ahead.runtime, ", API ", ahead.api), func(t *testing.T) { otherClocks(t, ahead.runtime, ahead.api) })
+		t.Run(fmt.Sprint("runtime ", ahead.runtime, ", API ", ahead.api), func(t *testing.T) { testClockSkew(t, ahead.runtime, ahead.api) })
 	}
 }
 
-func otherClocks(t *testing.T, runtime, api time.Duration) {
-	programs := fake.ByContainer(map[string]fake.Program{"crashes": fake.Exit(1), "ignores": ignores}, fake.SleepUntilStopped)
+func testClockSkew(t *testing.T, runtime, api time.Duration) {
+	programs := fake.ByContainer(map[string]fake.Program{"crashes": fake.Exit(1), "ignores": ignoreTERM}, fake.SleepUntilStopped)
 	inClusterOf(t, fake.Config{ClockSkew: runtime, Programs: programs}, func(w *world) {
 		w.startFor(3 * time.Second)
 		there := func() metav1.Time { return metav1.NewTime(time.Now().Add(api)) }
@@ -61,8 +61,8 @@ func otherClocks(t *testing.T, runtime, api time.Duration) {
 	})
 }
 
-// ignores is a program that ends only at SIGKILL.
-func ignores(ctx context.Context, p *fake.Process) int {
+// ignoreTERM is a program that ends only at SIGKILL.
+func ignoreTERM(ctx context.Context, p *fake.Process) int {
 	p.Signals()
 	<-ctx.Done()
 	return 137

@@ -235,7 +235,7 @@ func TestExtendedResources(t *testing.T) {
 
 // A terminal status written by another client ends the pod. Other foreign statuses are overwritten
 // [status/writer].
-func TestStatusFromOutside(t *testing.T) {
+func TestForeignTerminalStatusEndsPod(t *testing.T) {
 	inCluster(t, func(w *world) {
 		w.put(bound("a", "c"))
 		w.startFor(10 * time.Second)

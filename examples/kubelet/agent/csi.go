@@ -11,7 +11,7 @@ import (
 // newDrivers builds the registry of the CSI drivers in the folder of plugins. It calls ready for
 // each driver that has registered, and writes the drivers' data about the node to the API server.
 func newDrivers(cfg *Config, folders folders, c *cluster, ready func(driver string)) (drivers *csi.Registry, err error) {
-	look := func(driver string) {
+	update := func(driver string) {
 		if c != nil {
 			c.csiNode.Look(driver, drivers)
 		}
@@ -19,8 +19,8 @@ func newDrivers(cfg *Config, folders folders, c *cluster, ready func(driver stri
 	drivers, err = csi.NewRegistry(csi.RegistryConfig{
 		Folder:          folders.plugins(),
 		Watch:           cfg.watchDrivers,
-		OnReady:         func(driver string) { look(driver); ready(driver) },
-		OnDeregistered:  look,
+		OnReady:         func(driver string) { update(driver); ready(driver) },
+		OnDeregistered:  update,
 		Metrics:         cfg.Metrics.Volumes.CSI(),
 		ShutdownTimeout: cfg.ShutdownTimeout,
 		Logger:          cfg.Logger,

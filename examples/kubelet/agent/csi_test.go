@@ -90,16 +90,16 @@ func TestCSI(t *testing.T) {
 	})
 }
 
-type reported struct {
+type volumeAndPod struct {
 	server.VolumeReport
 	pod server.PodReport
 }
 
-func only(r server.Report) (v reported, ok bool) {
+func only(r server.Report) (v volumeAndPod, ok bool) {
 	if len(r.Pods) != 1 || len(r.Pods[0].Volumes) != 1 {
 		return v, false
 	}
-	return reported{r.Pods[0].Volumes[0], r.Pods[0]}, true
+	return volumeAndPod{r.Pods[0].Volumes[0], r.Pods[0]}, true
 }
 
 // The API server has a driver's data about the node while the driver is registered. The entry

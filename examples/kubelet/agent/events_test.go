@@ -59,12 +59,12 @@ func TestRepeatedWarningsAreLoggedSeldom(t *testing.T) {
 	})
 }
 
-type heard struct {
+type recordedEvents struct {
 	mu     sync.Mutex
 	events []string
 }
 
-func (h *heard) event(ref v1.ObjectReference, eventtype, reason, message string) {
+func (h *recordedEvents) event(ref v1.ObjectReference, eventtype, reason, message string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.events = append(h.events, ref.APIVersion+" "+ref.Kind+" "+ref.Name+" "+string(ref.UID)+" "+eventtype+" "+reason+": "+message)
@@ -73,7 +73,7 @@ func (h *heard) event(ref v1.ObjectReference, eventtype, reason, message string)
 // A kill because the node is out of memory is an event about the node; a kill for the limit of a
 // cgroup is not.
 func TestSystemOOM(t *testing.T) {
-	var h heard
+	var h recordedEvents
 	r := recorder{node: nodeReference("n1"), log: h.event}
 	r.killed(oom.Kill{PID: 7, Process: "a", Limit: "/kubepods/pod1", Cgroup: "/kubepods/pod1/c"})
 	r.killed(oom.Kill{PID: 8, Process: "b"})

@@ -19,7 +19,7 @@ import (
 // Pods may have values that the API server knows and this build does not: of enums, kinds of
 // volumes and handlers. Such a pod runs, or its status or events name the field. Other pods are not
 // affected.
-func TestNewerThanThisBuild(t *testing.T) {
+func TestUnknownFieldValues(t *testing.T) {
 	const runs = "runs"
 	container := func(change func(*v1.Container)) func(*v1.Pod) {
 		return func(pod *v1.Pod) { change(&pod.Spec.Containers[0]) }

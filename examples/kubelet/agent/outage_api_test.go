@@ -23,7 +23,7 @@ func hours(h time.Duration) time.Duration {
 // Hours with an API server that is away, slow, overloaded, failing, loses data or cuts responses
 // harm no pod, also across a restart of the agent. Pods that end meanwhile are reported, and
 // deletions carried out, once afterwards and with their real times.
-func TestHoursOfAFaultyAPIServer(t *testing.T) {
+func TestLongOutageOfTheAPIServer(t *testing.T) {
 	always := func(f apitest.Fault) func(*world) {
 		return func(w *world) { w.api.SetFault(func(apitest.Call) apitest.Fault { return f }) }
 	}

@@ -90,7 +90,7 @@ func TestStopWhileTheRuntimeHangs(t *testing.T) {
 }
 
 // A pod whose calls hang does not delay the start or the end of other pods.
-func TestOnePodHangs(t *testing.T) {
+func TestHangingPodDelaysNoOther(t *testing.T) {
 	for _, call := range []string{"RunPodSandbox", "CreateContainer", "StartContainer", "StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"} {
 		t.Run(call, func(t *testing.T) {
 			inWorld(t, fake.Config{}, func(w *world) {
@@ -127,7 +127,7 @@ func (w *world) requireLoopIsFree() {
 }
 
 // An orphan that cannot be observed does not delay other pods.
-func TestHangingOrphanHoldsNobodyUp(t *testing.T) {
+func TestHangingOrphanDelaysNoOther(t *testing.T) {
 	hanging := ""
 	intercept := func(ctx context.Context, _ string, request any) error {
 		if r, ok := request.(*runtimeapi.PodSandboxStatusRequest); ok && r.PodSandboxId == hanging {

@@ -224,7 +224,7 @@ func TestWrongFieldsOfPodsThatStart(t *testing.T) {
 
 // If one of two sources has not been read, the pods of the other are listed and run, and a note
 // says that the list is incomplete.
-func TestOneOfTwoSourcesIsSilent(t *testing.T) {
+func TestOneUnreadSourceOfTwo(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/silent" {
 			w.WriteHeader(http.StatusBadGateway)
@@ -254,7 +254,7 @@ func TestOneOfTwoSourcesIsSilent(t *testing.T) {
 
 // If reading manifests or objects hangs, Health reports it until the read returns, with and without
 // a runtime. The other check stays healthy.
-func TestSourcesThatDoNotAnswerAreInTheHealth(t *testing.T) {
+func TestHangingSourcesAreUnhealthy(t *testing.T) {
 	for _, connected := range []bool{true, false} {
 		for check, other := range map[string]string{"manifests": "objects", "objects": "manifests"} {
 			t.Run(fmt.Sprintf("%s, connected %t", check, connected), func(t *testing.T) {

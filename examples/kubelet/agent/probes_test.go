@@ -23,7 +23,7 @@ func probed(t *testing.T, programs map[string]fake.Program, test func(w *world, 
 // T38: a container whose liveness probe fails is killed once, with the probe's own grace period,
 // and restarted. The new instance is probed from the start.
 func TestLivenessRestartsAContainer(t *testing.T) {
-	probed(t, map[string]fake.Program{"a": ignores}, func(w *world, a *testagent.Answers) {
+	probed(t, map[string]fake.Program{"a": ignoreTERM}, func(w *world, a *testagent.Answers) {
 		pod := podOf("1", v1.RestartPolicyAlways, "a", "b")
 		pod.Spec.Containers[0].LivenessProbe = asking("alive", 3)
 		pod.Spec.Containers[0].LivenessProbe.TerminationGracePeriodSeconds = new(int64(20))

@@ -31,7 +31,7 @@ func counting(n *atomic.Int32, programs fake.Resolver) fake.Resolver {
 // any stage of its end. The end of the old pod removes nothing of the new one.
 func TestPodComesBack(t *testing.T) {
 	for _, completed := range []bool{true, false} {
-		program, phase, left := ignores, v1.PodRunning, map[string][]uint32{"a": {0}}
+		program, phase, left := ignoreTERM, v1.PodRunning, map[string][]uint32{"a": {0}}
 		if completed {
 			program, phase, left = fake.Exit(0), v1.PodSucceeded, map[string][]uint32{}
 		}
@@ -124,7 +124,7 @@ func TestNothingIsTouchedBeforeSourcesReport(t *testing.T) {
 
 // If a pod that may run only once loses its sandbox before all of its containers have run, it fails
 // with a reason instead of staying pending.
-func TestSandboxLostHalfWay(t *testing.T) {
+func TestSandboxLostDuringStart(t *testing.T) {
 	once := map[string]fake.Program{"a": fake.Exit(0)}
 	inWorld(t, fake.Config{Programs: fake.ByContainer(once, fake.SleepUntilStopped)}, func(w *world) {
 		var created atomic.Int32
@@ -148,7 +148,7 @@ func TestSandboxLostHalfWay(t *testing.T) {
 }
 
 // A pod that failed before it had any resources leaves no traces, not even in memory.
-func TestPodThatNeverBegan(t *testing.T) {
+func TestFailedPodLeavesNoTraces(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		pod := podOf("1", v1.RestartPolicyAlways, "a")
 		pod.Spec.HostNetwork, pod.Spec.ActiveDeadlineSeconds = false, new(int64(5))

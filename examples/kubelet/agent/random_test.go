@@ -20,16 +20,16 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// trouble makes calls fail before or after their effect, hang until they are cancelled, or take
+// faults makes calls fail before or after their effect, hang until they are cancelled, or take
 // effect after that.
-type trouble struct {
+type faults struct {
 	mu   sync.Mutex
 	rand *rand.Rand
 	rate float64
 	late sync.WaitGroup
 }
 
-func (tr *trouble) roll() (kind int, delay time.Duration) {
+func (tr *faults) roll() (kind int, delay time.Duration) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	delay = time.Duration(tr.rand.Int64N(int64(200 * time.Millisecond)))
@@ -39,7 +39,7 @@ func (tr *trouble) roll() (kind int, delay time.Duration) {
 	return 1 + tr.rand.IntN(4), delay
 }
 
-func (tr *trouble) around(ctx context.Context, call string, do func() error) error {
+func (tr *faults) around(ctx context.Context, call string, do func() error) error {
 	kind, delay := tr.roll()
 	time.Sleep(delay)
 	switch kind {
@@ -64,7 +64,7 @@ func (tr *trouble) around(ctx context.Context, call string, do func() error) err
 	return do()
 }
 
-func (tr *trouble) setRate(r float64) {
+func (tr *faults) setRate(r float64) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	tr.rate = r
@@ -94,7 +94,7 @@ func (w *world) requireUp(pod *v1.Pod) {
 
 // With random changes of manifests, failures of all kinds of calls, and kills of the agent, no
 // container ever runs twice. Once the failures end, the actual pods become the desired pods.
-func TestRandomTrouble(t *testing.T) {
+func TestRandomFaults(t *testing.T) {
 	seeds := 60
 	if testing.Short() {
 		seeds = 8
@@ -107,7 +107,7 @@ func TestRandomTrouble(t *testing.T) {
 			}
 			inWorld(t, fake.Config{Unimplemented: lacking, Programs: fake.ByContainer(map[string]fake.Program{"once": fake.Exit(0)}, fake.SleepUntilStopped)}, func(w *world) {
 				r := rand.New(rand.NewPCG(uint64(seed), 1))
-				tr := &trouble{rand: rand.New(rand.NewPCG(uint64(seed), 2)), rate: 0.15}
+				tr := &faults{rand: rand.New(rand.NewPCG(uint64(seed), 2)), rate: 0.15}
 				defer tr.late.Wait()
 				w.calls.Intercept(tr.around)
 				w.start()

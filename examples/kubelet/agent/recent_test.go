@@ -54,7 +54,7 @@ func TestRecentEventsAreBounded(t *testing.T) {
 }
 
 // The events of a pod end with the pod.
-func TestRecentEventsGoWithTheirPod(t *testing.T) {
+func TestRecentEventsEndWithTheirPod(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		w.set(podOf("1", v1.RestartPolicyAlways, "a"))
 		w.startFor(10 * time.Second)

@@ -152,7 +152,7 @@ func TestResolverOfTheNode(t *testing.T) {
 	put(t, dir, "resolv.conf", strings.Repeat("nameserver 10.0.0.1\n", 4))
 	file, none := filepath.Join(dir, "resolv.conf"), filepath.Join(dir, "none")
 	check := func(path string) []string {
-		var h heard
+		var h recordedEvents
 		cfg := Config{Config: config.Default()}
 		cfg.Kubelet.ResolverConfig = &path
 		checkResolver(&cfg, recorder{node: nodeReference("n1"), log: h.event})

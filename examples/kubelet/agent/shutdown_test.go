@@ -18,11 +18,11 @@ import (
 
 // login is a machine, and its session, that goes down when the test decides.
 type login struct {
-	mu       sync.Mutex
-	down     bool
-	held     int // locks
-	signals  chan bool
-	released func() // called when a lock is released
+	mu        sync.Mutex
+	down      bool
+	lockCount int
+	signals   chan bool
+	released  func() // called when a lock is released
 }
 
 func (l *login) Connect(context.Context, time.Duration) (shutdown.Session, error) {
@@ -32,7 +32,7 @@ func (l *login) Connect(context.Context, time.Duration) (shutdown.Session, error
 	return l, nil
 }
 
-func (l *login) say(down bool) {
+func (l *login) announce(down bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.down = down
@@ -42,7 +42,7 @@ func (l *login) say(down bool) {
 func (l *login) locks() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.held
+	return l.lockCount
 }
 
 func (l *login) Signals() <-chan bool {
@@ -62,7 +62,7 @@ func (l *login) GoingDown(context.Context) (bool, error) {
 func (l *login) Lock(context.Context) (io.Closer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.held++
+	l.lockCount++
 	return (*loginLock)(l), nil
 }
 
@@ -71,7 +71,7 @@ type loginLock login
 func (l *loginLock) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.held--
+	l.lockCount--
 	if l.released != nil {
 		l.released()
 	}
@@ -89,9 +89,9 @@ func slow(ctx context.Context, p *fake.Process) int {
 	return 0
 }
 
-// goesDown prepares a world whose machine can go down, with a critical pod and another one, which
+// newShutdownWorld prepares a world whose machine can go down, with a critical pod and another one, which
 // ends one second after its stop signal.
-func goesDown(t *testing.T, test func(w *world, l *login, times string)) {
+func newShutdownWorld(t *testing.T, test func(w *world, l *login, times string)) {
 	inClusterOf(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"web": slow}, fake.SleepUntilStopped)}, func(w *world) {
 		l := &login{}
 		w.configure = func(c *Config) {
@@ -126,12 +126,12 @@ func (w *world) shown(name string) float64 {
 // N35: pods end in the order of their priorities, and the API server has their statuses before the
 // machine continues. The Node reports the shutdown at once, and new pods are rejected. A cancelled
 // shutdown restores the previous state, except for the pods that have ended.
-func TestNodeGoesDown(t *testing.T) {
-	goesDown(t, func(w *world, l *login, file string) {
+func TestNodeShutdown(t *testing.T) {
+	newShutdownWorld(t, func(w *world, l *login, file string) {
 		require.Contains(t, w.nodeCondition(v1.NodeReady), "True KubeletReady")
 		var then []string
 		l.released = func() { then = append(then, w.ended("web"), w.ended("dns")) }
-		l.say(true)
+		l.announce(true)
 		w.Sleep(500 * time.Millisecond)
 		require.Equal(t, "False KubeletNotReady: node is shutting down", w.nodeCondition(v1.NodeReady))
 		require.Equal(t, map[string][]uint32{"web": {0}, "dns": {0}}, w.Running(), "the critical one waits for the other")
@@ -148,7 +148,7 @@ func TestNodeGoesDown(t *testing.T) {
 		require.InDelta(t, times.End.Unix(), w.shown("kubelet_graceful_shutdown_end_time_seconds"), 1)
 		require.InDelta(t, times.Start.Unix(), w.shown("kubelet_graceful_shutdown_start_time_seconds"), 1)
 
-		l.say(false)
+		l.announce(false)
 		w.Sleep(2 * time.Second)
 		require.Equal(t, 1, l.locks())
 		require.Contains(t, w.nodeCondition(v1.NodeReady), "True KubeletReady")
@@ -165,9 +165,9 @@ func TestNodeGoesDown(t *testing.T) {
 
 // An agent that is killed during a shutdown leaves the rest to the next one, which reports the
 // start time.
-func TestKilledWhileTheNodeGoesDown(t *testing.T) {
-	goesDown(t, func(w *world, l *login, file string) {
-		l.say(true)
+func TestAgentKilledDuringNodeShutdown(t *testing.T) {
+	newShutdownWorld(t, func(w *world, l *login, file string) {
+		l.announce(true)
 		w.Sleep(500 * time.Millisecond)
 		w.crash()
 		require.Len(t, w.Running(), 2)

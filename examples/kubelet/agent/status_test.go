@@ -70,7 +70,7 @@ func TestActiveDeadlineAcrossARestart(t *testing.T) {
 
 // C1, C13: while a pod initialises, its report names the reason. Afterwards there is no
 // explanation.
-func TestReportTellsOfInitialisation(t *testing.T) {
+func TestReportShowsInitialization(t *testing.T) {
 	inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"i": after(20*time.Second, 0)}, fake.SleepUntilStopped)}, func(w *world) {
 		pod := podOf("1", v1.RestartPolicyAlways, "a")
 		pod.Spec.InitContainers = podOf("1", "", "s", "i").Spec.Containers
@@ -99,7 +99,7 @@ func TestReportTellsOfInitialisation(t *testing.T) {
 }
 
 // A crash loop shows how the container ended, not only that it waits.
-func TestReportTellsHowAContainerEnded(t *testing.T) {
+func TestReportShowsExits(t *testing.T) {
 	end := &v1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", Message: "no such table\n"}
 	waiting := containerReport("", nil, v1.ContainerStatus{
 		Name: "a", RestartCount: 2,

@@ -61,7 +61,7 @@ func TestOtherNode(t *testing.T) {
 }
 
 // A pod with a user namespace cannot share the node's PID or IPC namespace.
-func TestOwnUsersWithTheNodesNamespaces(t *testing.T) {
+func TestUserNamespaceExcludesHostNamespaces(t *testing.T) {
 	for field, change := range map[string]func(*v1.PodSpec){
 		"hostPID": func(s *v1.PodSpec) { s.HostPID = true },
 		"hostIPC": func(s *v1.PodSpec) { s.HostIPC = true },

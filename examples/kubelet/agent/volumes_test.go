@@ -69,7 +69,7 @@ func TestNoFolderOfObjects(t *testing.T) {
 }
 
 // An agent without objects unmounts the volumes of an agent that had them.
-func TestObjectsAreTakenAway(t *testing.T) {
+func TestObjectsAreRemoved(t *testing.T) {
 	n := newPodsNode(t, fake.Config{})
 	n.cfg.Flags.ObjectsDir = filepath.Join(n.dir, "objects")
 	file := n.put(t, configured)

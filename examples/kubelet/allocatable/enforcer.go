@@ -48,10 +48,10 @@ type Config struct {
 type Enforcer struct {
 	cfg  Config
 	pods cgroups.Values
-	// told is the error of the last attempt at the cgroup of all pods, "" after success. It is
+	// lastError is the error of the last attempt at the cgroup of all pods, "" after success. It is
 	// valid once tried is true.
-	told  string
-	tried bool
+	lastError string
+	tried     bool
 }
 
 // New checks the configuration. It fails with the name of the resource if the reservations exceed
@@ -135,10 +135,10 @@ func (e *Enforcer) Enforce(ctx context.Context) error {
 	if err != nil {
 		err = fmt.Errorf("limits of all pods, %s: %w", e.cfg.Tree.Path(e.cfg.Tree.Pods()), err)
 		e.cfg.Event(v1.EventTypeWarning, ReasonFailed, err.Error())
-		e.told = err.Error()
-	} else if !e.tried || e.told != "" {
+		e.lastError = err.Error()
+	} else if !e.tried || e.lastError != "" {
 		e.cfg.Event(v1.EventTypeNormal, ReasonEnforced, "limits of all pods are set")
-		e.told = ""
+		e.lastError = ""
 	}
 	e.tried = true
 	return err

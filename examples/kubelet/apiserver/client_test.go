@@ -190,7 +190,7 @@ func TestReviews(t *testing.T) {
 }
 
 // The client repeats a call that failed with Retry-After. It does not repeat other failed calls.
-func TestBusyAndFailing(t *testing.T) {
+func TestRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := connect(t)
 		server.Put(configMap("a", "1"))

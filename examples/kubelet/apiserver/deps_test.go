@@ -12,7 +12,7 @@ import (
 
 // The cost of a client is mostly linked code: the whole clientset adds 36 MB to the binary and 20
 // MiB to memory.
-func TestWhatIsLinked(t *testing.T) {
+func TestLinkedPackages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes the go command and the modules")
 	}

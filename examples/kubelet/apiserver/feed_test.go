@@ -23,7 +23,7 @@ type followed struct {
 	*apiserver.Feed[*v1.ConfigMap, *v1.ConfigMapList]
 
 	mu      sync.Mutex
-	told    []types.NamespacedName
+	changes []types.NamespacedName
 	last    time.Time
 	longest time.Duration
 }
@@ -42,7 +42,7 @@ func follow(t *testing.T, client *apiserver.Client) *followed {
 func (f *followed) changed(names []types.NamespacedName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.told = append(f.told, names...)
+	f.changes = append(f.changes, names...)
 	now := time.Now()
 	// A rest of a minute between tests does not count.
 	if gap := now.Sub(f.last); !f.last.IsZero() && gap < 30*time.Second {
@@ -85,7 +85,7 @@ func TestFeed(t *testing.T) {
 		require.True(t, feed.shows("a", "3")())
 		require.Len(t, feed.All(), 1)
 		name := func(n string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: n} }
-		require.Equal(t, []types.NamespacedName{name("a"), name("b"), name("a"), name("b")}, feed.told)
+		require.Equal(t, []types.NamespacedName{name("a"), name("b"), name("a"), name("b")}, feed.changes)
 		require.Equal(t, 1, server.Watches())
 		require.ErrorIs(t, feed.Run(t.Context()), apiserver.ErrAlreadyRun)
 	})
@@ -196,7 +196,7 @@ func TestFeedLogs(t *testing.T) {
 }
 
 // A feed of a server that never responded returns an error, is not synced, and ends at once.
-func TestFeedOfNoServer(t *testing.T) {
+func TestFeedOfUnreachableServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := connect(t)
 		server.SetDown(true)

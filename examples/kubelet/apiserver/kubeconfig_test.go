@@ -173,7 +173,7 @@ func TestKubeconfigChanges(t *testing.T) {
 
 // A change of the address interrupts a watch for less than a second, counted from the change of the
 // file. No other call fails.
-func TestWatchMovesSoon(t *testing.T) {
+func TestWatchFollowsNewAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := connect(t)
 		apitest.Run(t, client.Run)

@@ -148,7 +148,7 @@ func TestBootstrapAgain(t *testing.T) {
 
 // Bootstrap waits for an unreachable server, requests a new certificate after an unusable one, and
 // fails if the request is refused.
-func TestBootstrapTrouble(t *testing.T) {
+func TestBootstrapRetries(t *testing.T) {
 	bootstrapping(t, func(t *testing.T, j *joining) {
 		j.SetDown(true)
 		ended, _ := j.start()

@@ -81,7 +81,7 @@ func serial(c *tls.Certificate) string {
 
 // A17: without an approval there is no certificate and no error. An approved certificate is in use
 // at once, and the next start finds it.
-func TestServingCertificateIsAskedFor(t *testing.T) {
+func TestServingCertificateIsRequested(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRotation(t, "10.0.0.1", "fd00::1")
 		stop := r.start()
@@ -199,7 +199,7 @@ func TestRefusedRequests(t *testing.T) {
 }
 
 // Unusable issued certificates are rejected.
-func TestUselessCertificates(t *testing.T) {
+func TestUnusableCertificatesAreRejected(t *testing.T) {
 	rotating(t, func(t *testing.T, r *rotation) {
 		next := func() *certv1.CertificateSigningRequest {
 			pass(2 * pauseMax)
@@ -228,7 +228,7 @@ func TestUselessCertificates(t *testing.T) {
 
 // The Rotator waits for the signature of an approved request. It gives up a request that is not
 // approved within an hour.
-func TestPatience(t *testing.T) {
+func TestApprovalTimeout(t *testing.T) {
 	rotating(t, func(t *testing.T, r *rotation) {
 		request := r.only()
 		r.decide(request, certv1.CertificateApproved)
@@ -244,7 +244,7 @@ func TestPatience(t *testing.T) {
 }
 
 // A server that fails, is unreachable, loses responses or ends watches causes only delay.
-func TestServerTrouble(t *testing.T) {
+func TestServerFaultsOnlyDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRotation(t, "10.0.0.1")
 		r.SetDown(true)
@@ -273,7 +273,7 @@ func TestServerTrouble(t *testing.T) {
 
 // A request whose response was lost is found by its name. A request of another key or client is not
 // used.
-func TestRequestIsThere(t *testing.T) {
+func TestExistingRequestIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		a := requester{requests: c.Client(t).SigningRequests(), signer: certv1.KubeletServingSignerName, log: discard()}

@@ -77,18 +77,18 @@ func TestStoreOfReferenceKubelet(t *testing.T) {
 	require.Equal(t, "system:node:b", c.Leaf.Subject.CommonName)
 }
 
-// storeFolder passes the folder to the process that TestStoreOutlivesKill kills.
+// storeFolder passes the folder to the process that TestStoreSurvivesKill kills.
 const storeFolder = "PODWRIGHT_TEST_STORE"
 
 // A process that is killed during an update leaves a complete certificate.
-func TestStoreOutlivesKill(t *testing.T) {
+func TestStoreSurvivesKill(t *testing.T) {
 	if dir := os.Getenv(storeFolder); dir != "" {
 		replaceForever(t, Store{Dir: dir, Name: "kubelet-client"})
 		return
 	}
 	s := Store{Dir: t.TempDir(), Name: "kubelet-client"}
 	for range 20 {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestStoreOutlivesKill$")
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestStoreSurvivesKill$")
 		cmd.Env = append(os.Environ(), storeFolder+"="+s.Dir)
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)

@@ -38,8 +38,8 @@ func TestGuestHost(t *testing.T) {
 	}
 }
 
-// TestHostSetsAtOnce sets different values of one cgroup concurrently.
-func TestHostSetsAtOnce(t *testing.T) {
+// TestHostSetsConcurrently sets different values of one cgroup concurrently.
+func TestHostSetsConcurrently(t *testing.T) {
 	if os.Geteuid() != 0 || os.Getenv(inGuest) != "" {
 		t.Skip("needs root, and not to be in the guest")
 	}

@@ -15,7 +15,7 @@ type pathLock struct {
 }
 
 // lock locks a path and returns the function that unlocks it.
-func (t *pathLocks) lock(path string) (give func()) {
+func (t *pathLocks) lock(path string) (unlock func()) {
 	t.mu.Lock()
 	if t.paths == nil {
 		t.paths = map[string]*pathLock{}

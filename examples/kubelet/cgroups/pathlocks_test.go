@@ -9,26 +9,26 @@ import (
 )
 
 // A path has one holder at a time, other paths do not wait for it, and unused locks are deleted.
-func TestTurns(t *testing.T) {
+func TestPathLocks(t *testing.T) {
 	var all pathLocks
 	var inside, most atomic.Int32
-	give := all.lock("other")
+	unlock := all.lock("other")
 	var wait sync.WaitGroup
 	for range 20 {
 		wait.Go(func() {
 			for range 50 {
-				give := all.lock("path")
+				unlock := all.lock("path")
 				if inside.Add(1) > 1 {
 					most.Store(inside.Load())
 				}
 				inside.Add(-1)
-				give()
+				unlock()
 			}
 		})
 	}
 	wait.Wait()
 	require.Zero(t, most.Load())
 	require.Len(t, all.paths, 1)
-	give()
+	unlock()
 	require.Empty(t, all.paths)
 }

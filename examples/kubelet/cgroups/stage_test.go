@@ -226,7 +226,7 @@ func TestFailures(t *testing.T) {
 }
 
 // Cgroups of another agent on the same machine are not removed.
-func TestLeftoversOfOthers(t *testing.T) {
+func TestForeignCgroupsStay(t *testing.T) {
 	memory := &kubelet.Memory{}
 	for _, uid := range []types.UID{"mine", "theirs"} {
 		require.NoError(t, open(t, memory, kubelet.Config{}).Prepare(t.Context(), podOf(uid, v1.PodQOSGuaranteed, 100)))
@@ -238,7 +238,7 @@ func TestLeftoversOfOthers(t *testing.T) {
 
 // A runtime that continues a cancelled sandbox start creates a removed cgroup again. The Stage
 // removes it although no other record of the pod remains.
-func TestACgroupComesAgain(t *testing.T) {
+func TestReappearingCgroupIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory, pod := &kubelet.Memory{}, podOf("late", v1.PodQOSGuaranteed, 100)
 		s := open(t, memory, kubelet.Config{Ours: func(types.UID) bool { return false }})

@@ -33,7 +33,7 @@ type RegistryConfig struct {
 	// OnDeregistered is called when the socket of a driver has disappeared. It is not called at the
 	// end of Run, because the driver stays. Otherwise it has the rules of OnReady. Optional.
 	OnDeregistered func(driver string)
-	// Watch calls look at once and after each change in the folders that look returned last. It
+	// Watch calls rescan at once and after each change in the folders that rescan returned last. It
 	// blocks until ctx is done or watching fails; errors.ErrUnsupported means that watching is
 	// impossible. Default: inotify. A synctest bubble needs NoWatch.
 	Watch func(ctx context.Context, rescan func() (folders []string)) error

@@ -114,7 +114,7 @@ func TestReady(t *testing.T) {
 }
 
 // A socket may have any path.
-func TestOddPaths(t *testing.T) {
+func TestUnusualPaths(t *testing.T) {
 	w := newWorld(t)
 	w.start(&csitest.Driver{Name: "d", RegistrySocket: "100%?a b#.sock", Socket: filepath.Join(filepath.Dir(w.folder), "%zz?:.sock")})
 	w.eventually("registered", func() bool { return w.Driver("d") != nil })
@@ -135,7 +135,7 @@ func TestFolderIsReplaced(t *testing.T) {
 }
 
 // Without drivers a registry has one goroutine and one inotify watch.
-func TestIdle(t *testing.T) {
+func TestIdleRegistryIsCheap(t *testing.T) {
 	before := runtime.NumGoroutine()
 	w := newWorld(t)
 	watches := func() (n int) {
@@ -171,7 +171,7 @@ func TestV23Versions(t *testing.T) {
 }
 
 // A hanging plugin, or a socket without a listener, does not block others.
-func TestHangs(t *testing.T) {
+func TestHangingPluginBlocksNoOther(t *testing.T) {
 	w := newWorld(t)
 	hang := func(method string) func(context.Context, string) error {
 		return func(ctx context.Context, m string) error {
@@ -196,7 +196,7 @@ func TestHangs(t *testing.T) {
 }
 
 // A failed NodeGetInfo is retried.
-func TestRefusedForNow(t *testing.T) {
+func TestFailedNodeGetInfoIsRetried(t *testing.T) {
 	var asked atomic.Bool
 	w := newWorld(t)
 	d := w.start(&csitest.Driver{Name: "d", Fault: func(_ context.Context, method string) error {

@@ -44,7 +44,7 @@ func TestWatchWithoutCgroup(t *testing.T) {
 }
 
 // The kernel reports each crossing of a threshold by a cgroup's usage.
-func TestKernelTells(t *testing.T) {
+func TestKernelReportsCrossings(t *testing.T) {
 	parent := "/sys/fs/cgroup/memory"
 	if _, err := os.Stat(filepath.Join(parent, "cgroup.event_control")); err != nil || os.Geteuid() != 0 {
 		t.Skip("needs cgroup v1, and root: ", err)

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // scene is a node that records the requests for its figures.
 type scene struct {
-	asked     []string
+	calls     []string
 	available uint64
 	failing   map[string]error
 	pods      []*v1.Pod
@@ -50,7 +50,7 @@ func newScene(hard ...eviction.Threshold) *scene {
 }
 
 func (s *scene) note(what string) error {
-	s.asked = append(s.asked, what)
+	s.calls = append(s.calls, what)
 	return s.failing[what]
 }
 
@@ -67,7 +67,7 @@ func (s *scene) Summary(_ context.Context, part summary.Part) (*statsapi.Summary
 }
 
 func (s *scene) Storage(_ context.Context, pods []*v1.Pod) map[types.UID]statsapi.PodStats {
-	s.asked = append(s.asked, "storage")
+	s.calls = append(s.calls, "storage")
 	out := map[types.UID]statsapi.PodStats{}
 	for _, pod := range pods {
 		out[pod.UID] = statsapi.PodStats{VolumeStats: []statsapi.VolumeStats{{Name: "v", FsStats: used(3)}}}
@@ -78,10 +78,10 @@ func (s *scene) Storage(_ context.Context, pods []*v1.Pod) map[types.UID]statsap
 // measure measures once and returns the requests.
 func (s *scene) measure(t *testing.T, m *Measurer) (eviction.Usage, string) {
 	t.Helper()
-	s.asked = nil
+	s.calls = nil
 	u, err := m.Measure(t.Context())
 	require.NoError(t, err)
-	return u, strings.Join(s.asked, " ")
+	return u, strings.Join(s.calls, " ")
 }
 
 func podWith(uid types.UID, edit func(*v1.PodSpec)) *v1.Pod {
@@ -101,7 +101,7 @@ func withLimit(p *v1.PodSpec) {
 }
 
 // Pods are measured only if a threshold is near, or if they have limits of local storage.
-func TestMeasureOnlyWhatIsNeeded(t *testing.T) {
+func TestMeasureOnlyRequiredParts(t *testing.T) {
 	s := newScene(eviction.Threshold{Signal: "memory.available", Value: eviction.Value{Amount: 100}, MinReclaim: eviction.Value{Amount: 50}})
 	m, err := NewMeasurer(s.cfg)
 	require.NoError(t, err)

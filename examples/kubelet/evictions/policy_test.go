@@ -40,7 +40,7 @@ func TestPolicy(t *testing.T) {
 	}, p)
 }
 
-func TestPolicyNamesWhatIsWrong(t *testing.T) {
+func TestPolicyErrorsNameTheField(t *testing.T) {
 	_, err := Policy(&kubeletv1beta1.KubeletConfiguration{
 		EvictionHard: map[string]string{"memory.available": "1e40", "disk": "1"}, EvictionSoft: map[string]string{"nodefs.available": "1Gi"},
 		EvictionPressureTransitionPeriod: metav1.Duration{Duration: -time.Second}, EvictionMaxPodGracePeriod: -1,

@@ -25,8 +25,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type kernel struct {
 	mu     sync.Mutex
 	chains map[string][]string // rules, by "program table chain"
-	// said has the commands since it was last cleared, without the common arguments.
-	said []string
+	// commands has the commands since it was last cleared, without the common arguments.
+	commands []string
 	// fails maps commands to exit codes.
 	fails   map[string]int
 	missing []string
@@ -52,7 +52,7 @@ func (k *kernel) command(_ context.Context, program string, args ...string) (int
 		return 2, "no lock, or no table", nil
 	}
 	text := program + " " + strings.Join(args[3:], " ")
-	k.said = append(k.said, text)
+	k.commands = append(k.commands, text)
 	if code := k.fails[text]; code != 0 {
 		return code, "something\nof the kernel's", nil
 	}
@@ -87,8 +87,8 @@ func (k *kernel) now() map[string][]string {
 func (k *kernel) take() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	said := k.said
-	k.said = nil
+	said := k.commands
+	k.commands = nil
 	return said
 }
 
@@ -226,7 +226,7 @@ func TestFailures(t *testing.T) {
 
 // A node without iptables, or without the permission to use it, is logged once. A node without IPv6
 // is not logged.
-func TestAbsent(t *testing.T) {
+func TestMissingIPTables(t *testing.T) {
 	none := newKernel()
 	none.missing = []string{"iptables", "ip6tables"}
 	keeping(t, none, func(log *bytes.Buffer) {

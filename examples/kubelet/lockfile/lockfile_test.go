@@ -30,7 +30,7 @@ func acquire(t *testing.T, path string) *Lock {
 
 // A6: a second agent is noticed, even if it came before the first one was watching, and gets the
 // lock when the first one exits.
-func TestNewcomer(t *testing.T) {
+func TestSecondAgentGetsTheLock(t *testing.T) {
 	for name, early := range map[string]bool{"late": false, "early": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

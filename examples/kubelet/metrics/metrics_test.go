@@ -87,7 +87,7 @@ func TestConfig(t *testing.T) {
 }
 
 // Two agents in one process have separate numbers.
-func TestTwo(t *testing.T) {
+func TestTwoAgentsInOneProcess(t *testing.T) {
 	a, b := newMetrics(t), newMetrics(t)
 	a.Images.Removed(gc.Image{}, gc.ReasonAge)
 	has(t, a.Gatherer(), "kubelet_image_garbage_collected_total", "kubelet_image_garbage_collected_total reason=age 1")

@@ -16,9 +16,9 @@ type Node struct {
 	losing, source                 *prometheus.GaugeVec
 	downBegan, downEnded           prometheus.Gauge
 
-	mu                       sync.Mutex
-	began, asked, registered time.Time
-	ready                    bool
+	mu                             sync.Mutex
+	began, registering, registered time.Time
+	ready                          bool
 }
 
 func newNode(b *builder, cfg Config) *Node {
@@ -70,8 +70,8 @@ func (n *Node) Measures(source string) { n.source.WithLabelValues(source).Set(1)
 func (n *Node) Registering(at time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.asked.IsZero() {
-		n.asked = at
+	if n.registering.IsZero() {
+		n.registering = at
 		n.pre.Set(at.Sub(n.began).Seconds())
 	}
 }
@@ -80,9 +80,9 @@ func (n *Node) Registering(at time.Time) {
 func (n *Node) Registered(at time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.registered.IsZero() && !n.asked.IsZero() {
+	if n.registered.IsZero() && !n.registering.IsZero() {
 		n.registered = at
-		n.registration.Set(at.Sub(n.asked).Seconds())
+		n.registration.Set(at.Sub(n.registering).Seconds())
 	}
 }
 

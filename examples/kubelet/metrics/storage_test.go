@@ -39,7 +39,7 @@ func TestClaimsAndLogs(t *testing.T) {
 		"kubelet_container_log_filesystem_used_bytes container=c namespace=ns pod=p uid=u 9", "kubelet_imagemanager_ondisk_pullintents 1", "kubelet_imagemanager_ondisk_pulledrecords 4")
 }
 
-func TestHowVolumesAreMeasured(t *testing.T) {
+func TestMeasurementMetrics(t *testing.T) {
 	m := newMetrics(t)
 	m.Volumes.Measured().OnMeasured(usage.Walked, time.Second, nil)
 	m.Volumes.Measured().OnMeasured(usage.Project, 0, errBroken)

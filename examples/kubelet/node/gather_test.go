@@ -17,7 +17,7 @@ import (
 )
 
 func TestGatherer(t *testing.T) {
-	root := files(wholeMachine())
+	root := files(completeMachine())
 	reserved, err := ParseReservations(&kubeletv1beta1.KubeletConfiguration{KubeReserved: map[string]string{"cpu": "1"}})
 	require.NoError(t, err)
 	var health cri.Health
@@ -76,10 +76,10 @@ func TestGatherer(t *testing.T) {
 	require.Equal(t, status.Images, blind.Images)
 }
 
-func TestGathererThatKnowsLittle(t *testing.T) {
+func TestGathererWithFewFacts(t *testing.T) {
 	_, err := NewGatherer(GathererConfig{})
 	require.ErrorContains(t, err, "GathererConfig.Root is required")
-	g, err := NewGatherer(GathererConfig{Root: files(wholeMachine())})
+	g, err := NewGatherer(GathererConfig{Root: files(completeMachine())})
 	require.NoError(t, err)
 	f := g.Facts(t.Context())
 	f.Now = time.Now()
@@ -92,7 +92,7 @@ func TestGathererThatKnowsLittle(t *testing.T) {
 	g, err = NewGatherer(GathererConfig{Root: fstest.MapFS{}, Storage: func() (int64, error) { return 0, errors.New("no disk") }})
 	require.NoError(t, err)
 	require.NotEmpty(t, g.Facts(t.Context()).NotReady)
-	g.cfg.Root = files(wholeMachine())
+	g.cfg.Root = files(completeMachine())
 	require.Equal(t, []string{"machine: no disk"}, g.Facts(t.Context()).NotReady)
 }
 

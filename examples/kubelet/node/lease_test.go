@@ -52,8 +52,8 @@ func TestLeaseThroughAnOutage(t *testing.T) {
 		r.set(func() { require.Positive(t, r.failures) })
 		pass(6 * time.Hour)
 		require.Less(t, len(api.Calls()), 3*6*3600/10, "bounded")
-		require.Equal(t, 1, r.said("part=lease"))
-		require.Equal(t, 1, r.said("part=status"))
+		require.Equal(t, 1, r.logCount("part=lease"))
+		require.Equal(t, 1, r.logCount("part=status"))
 
 		down.Store(false)
 		api.Forget()
@@ -68,7 +68,7 @@ func TestLeaseThroughAnOutage(t *testing.T) {
 
 // With a slow API, with errors of all kinds, and with responses lost after their effect, the node
 // stays ready and leased, and reports no other agent.
-func TestTroublesomeAPI(t *testing.T) {
+func TestFaultyAPI(t *testing.T) {
 	var mu sync.Mutex
 	calls := map[string]int{}
 	updates, others := 0, 0
@@ -112,7 +112,7 @@ func TestTroublesomeAPI(t *testing.T) {
 					require.True(t, api.Lease("n") == nil || !expired(api.Lease("n")))
 				}
 				require.Equal(t, "True KubeletReady", ready(api.Node("n")))
-				require.Zero(t, r.said("another agent"))
+				require.Zero(t, r.logCount("another agent"))
 				require.Greater(t, len(api.Calls(nodetest.UpdateLease)), 100)
 				if name == "slow" {
 					require.NoError(t, r.Health())
@@ -139,12 +139,12 @@ func TestTwins(t *testing.T) {
 				pass(25 * time.Second)
 				for _, r := range []*rig{first, second} {
 					require.ErrorIs(t, r.Health(), node.ErrTwin)
-					require.Equal(t, 1, r.said("level=ERROR msg=\"another agent seems to use the name"))
+					require.Equal(t, 1, r.logCount("level=ERROR msg=\"another agent seems to use the name"))
 				}
 				api.Forget()
 				pass(20 * time.Minute)
 				require.Less(t, len(api.Calls()), 2*5*1200/10, "two calls for a status and three for a lease, of each in 10 s")
-				require.Equal(t, 1, second.said("msg=\"another agent seems"), "said once")
+				require.Equal(t, 1, second.logCount("msg=\"another agent seems"), "said once")
 				require.False(t, expired(api.Lease("n")))
 
 				// The report ends after the other agent has stopped.
@@ -152,7 +152,7 @@ func TestTwins(t *testing.T) {
 				pass(2 * time.Minute)
 				require.NoError(t, second.Health())
 				require.Equal(t, machine, api.Node("n").Status.NodeInfo.MachineID)
-				require.NotContains(t, second.happened(), "Rebooted")
+				require.NotContains(t, second.eventReasons(), "Rebooted")
 			})
 		})
 	}
@@ -185,7 +185,7 @@ func TestReboot(t *testing.T) {
 		} {
 			r := newRig(t, api, func(r *rig) { r.machine.ID, r.machine.BootID = c.machine, c.boot })
 			pass(10 * time.Minute)
-			require.Equal(t, c.want, r.happened(), i)
+			require.Equal(t, c.want, r.eventReasons(), i)
 			require.NoError(t, r.Health())
 			require.Equal(t, c.boot, api.Node("n").Status.NodeInfo.BootID)
 			r.stop()

@@ -20,7 +20,7 @@ func files(pairs map[string]string) fstest.MapFS {
 	return root
 }
 
-func wholeMachine() map[string]string {
+func completeMachine() map[string]string {
 	return map[string]string{
 		"etc/machine-id":                                           "f00d\n",
 		"sys/class/dmi/id/product_uuid":                            "ABCD-EF\n",
@@ -38,16 +38,16 @@ func wholeMachine() map[string]string {
 }
 
 func TestReadMachine(t *testing.T) {
-	m, err := ReadMachine(files(wholeMachine()))
+	m, err := ReadMachine(files(completeMachine()))
 	require.NoError(t, err)
 	require.Equal(t, nodestatus.Machine{
 		ID: "f00d", SystemUUID: "ABCD-EF", BootID: "b007", Cores: 6, Memory: 8000 << 10, Swap: 12 << 10,
 		HugePages: map[int64]int64{2 << 20: 6 << 20, 1 << 30: 0}, Pids: 30000,
 	}, m)
 	require.Equal(t, nodestatus.Versions{Kernel: "6.1.0-18-amd64", OSImage: "Debian GNU/Linux 12 (bookworm)", OS: runtime.GOOS, Architecture: runtime.GOARCH},
-		ReadVersions(files(wholeMachine())))
+		ReadVersions(files(completeMachine())))
 
-	bare := wholeMachine()
+	bare := completeMachine()
 	maps.DeleteFunc(bare, func(name, _ string) bool {
 		return name != "proc/meminfo" && name != "proc/sys/kernel/random/boot_id" && name != "sys/devices/system/cpu/online"
 	})
@@ -60,13 +60,13 @@ func TestReadMachine(t *testing.T) {
 	require.Equal(t, "Unknown", ReadVersions(files(bare)).OSImage)
 }
 
-func TestReadMachineThatIsOdd(t *testing.T) {
+func TestReadUnusualMachine(t *testing.T) {
 	for name, text := range map[string]string{
 		"sys/devices/system/cpu/online":  "3-1",
 		"proc/meminfo":                   "MemFree: 3 kB",
 		"proc/sys/kernel/random/boot_id": "",
 	} {
-		odd := wholeMachine()
+		odd := completeMachine()
 		odd[name] = text
 		_, err := ReadMachine(files(odd))
 		require.ErrorContains(t, err, name)

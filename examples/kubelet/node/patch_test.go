@@ -101,7 +101,7 @@ func randomNode(r *rand.Rand) *v1.Node {
 	return n
 }
 
-func TestStatusPatchSaysWhatHasChanged(t *testing.T) {
+func TestStatusPatchContainsChangesOnly(t *testing.T) {
 	old := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid", Labels: map[string]string{"a": "b"}}}
 	old.Status.Conditions = []v1.NodeCondition{{Type: "A", Status: v1.ConditionTrue, Reason: "x"}, {Type: "B", Status: v1.ConditionTrue}}
 	patch, err := node.StatusPatch(old, old)

@@ -25,7 +25,7 @@ func forbidden() error {
 }
 
 // N1: the node is created with all its data.
-func TestRegistrationMakesTheNode(t *testing.T) {
+func TestRegistrationCreatesTheNode(t *testing.T) {
 	bubble(t, func(t *testing.T, api *nodetest.API) {
 		taints := []v1.Taint{{Key: "a", Value: "b", Effect: v1.TaintEffectNoSchedule}}
 		configure := func(r *rig) {
@@ -48,7 +48,7 @@ func TestRegistrationMakesTheNode(t *testing.T) {
 		require.Equal(t, []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.0.0.1"}, {Type: v1.NodeHostName, Address: "h"}}, n.Status.Addresses)
 		require.Len(t, api.Calls(nodetest.CreateNode), 1)
 		require.Empty(t, api.Calls(nodetest.PatchNode), "a node is made with its status")
-		require.Equal(t, []string{"Starting", "NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID"}, first.happened())
+		require.Equal(t, []string{"Starting", "NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID"}, first.eventReasons())
 		require.NoError(t, first.Health())
 		require.True(t, first.State().Ready)
 		first.stop()
@@ -61,13 +61,13 @@ func TestRegistrationMakesTheNode(t *testing.T) {
 		require.Equal(t, n.Spec, again.Spec)
 		require.Equal(t, n.UID, again.UID)
 		require.Len(t, api.Calls(nodetest.PatchNode), 1)
-		require.Equal(t, []string{"Starting"}, second.happened(), "a restart is nothing that happens to the node")
+		require.Equal(t, []string{"Starting"}, second.eventReasons(), "a restart is nothing that happens to the node")
 		require.NoError(t, second.Health(), "an agent that ran here before is no other one")
 	})
 }
 
 // N2: an existing node is corrected.
-func TestRegistrationPutsANodeRight(t *testing.T) {
+func TestRegistrationCorrectsTheNode(t *testing.T) {
 	for name, refuse := range map[string]func(context.Context, nodetest.Call) error{
 		"exists": nil,
 		"may not be made": func(_ context.Context, c nodetest.Call) error {
@@ -124,7 +124,7 @@ func TestRegistrationPutsANodeRight(t *testing.T) {
 	}
 }
 
-func TestRegistrationKeepsTrying(t *testing.T) {
+func TestRegistrationIsRetried(t *testing.T) {
 	var up atomic.Bool
 	refuse := func(context.Context, nodetest.Call) error {
 		if up.Load() {
@@ -136,7 +136,7 @@ func TestRegistrationKeepsTrying(t *testing.T) {
 		begun := time.Now()
 		pass(time.Hour) // A13
 		require.ErrorContains(t, r.Health(), "connection refused")
-		require.Equal(t, 1, r.said("part=registration"), "what goes on is said once")
+		require.Equal(t, 1, r.logCount("part=registration"), "what goes on is said once")
 		calls := api.Calls(nodetest.CreateNode)
 		require.InDelta(t, time.Hour/(7*time.Second), len(calls), 10)
 		for i, want := range []time.Duration{0, 100, 300, 700, 1500, 3100, 6300, 12700, 19700} {
@@ -211,7 +211,7 @@ func TestNodeDeletedUnderTheAgent(t *testing.T) {
 				require.Equal(t, n.UID, r.State().UID)
 				require.NoError(t, r.Health())
 				require.Empty(t, r.State().Twin)
-				require.Equal(t, 1, r.said("was deleted"))
+				require.Equal(t, 1, r.logCount("was deleted"))
 			})
 		})
 	}

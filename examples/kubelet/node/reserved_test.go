@@ -45,7 +45,7 @@ func TestReservations(t *testing.T) {
 	require.NotNil(t, Reservations{}.Of(m))
 }
 
-func TestReservationsThatAreWrong(t *testing.T) {
+func TestInvalidReservations(t *testing.T) {
 	for want, k := range map[string]kubeletv1beta1.KubeletConfiguration{
 		"kubeReserved[cpu]":               {KubeReserved: map[string]string{"cpu": "many"}},
 		"systemReserved[memory]":          {SystemReserved: map[string]string{"memory": "-1"}},
@@ -89,7 +89,7 @@ func TestReservedCPUsAreOnline(t *testing.T) {
 }
 
 // System and Kube return separate copies.
-func TestReservedByWhom(t *testing.T) {
+func TestReservationsAreCopies(t *testing.T) {
 	r, err := ParseReservations(&kubeletv1beta1.KubeletConfiguration{SystemReserved: map[string]string{"memory": "1Gi"}, KubeReserved: map[string]string{"pid": "100"}})
 	require.NoError(t, err)
 	delete(r.System(), v1.ResourceMemory)

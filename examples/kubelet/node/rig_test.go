@@ -44,13 +44,13 @@ func (r *rig) Write(line []byte) (int, error) {
 	return r.log.Write(line)
 }
 
-func (r *rig) said(text string) int {
+func (r *rig) logCount(text string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return strings.Count(r.log.String(), text)
 }
 
-func (r *rig) happened() []string {
+func (r *rig) eventReasons() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]string(nil), r.events...)

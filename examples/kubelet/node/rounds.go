@@ -245,8 +245,8 @@ func newer(cached, known *v1.Node) *v1.Node {
 		return nil // the watch may lag behind, so read the node
 	}
 	seen, err1 := strconv.ParseUint(cached.ResourceVersion, 10, 64)
-	answered, err2 := strconv.ParseUint(known.ResourceVersion, 10, 64)
-	if err1 == nil && err2 == nil && seen < answered {
+	last, err2 := strconv.ParseUint(known.ResourceVersion, 10, 64)
+	if err1 == nil && err2 == nil && seen < last {
 		return known
 	}
 	return cached

@@ -48,7 +48,7 @@ func TestRuntimeThatGoesDown(t *testing.T) {
 		r.Wake()
 		pass(0)
 		require.Equal(t, "True KubeletReady", ready(api.Node("n")), "who is woken does not wait for its time")
-		require.Equal(t, []string{"NodeNotReady", "NodeReady"}, r.happened()[4:])
+		require.Equal(t, []string{"NodeNotReady", "NodeReady"}, r.eventReasons()[4:])
 
 		// Constant wake-ups cause one round a second.
 		api.Forget()
@@ -75,7 +75,7 @@ func TestFirstReadyStatus(t *testing.T) {
 }
 
 // N6: a round has five attempts.
-func TestStatusIsTriedFiveTimes(t *testing.T) {
+func TestRoundHasFiveAttempts(t *testing.T) {
 	var down atomic.Bool
 	rigged(t, hanging(&down, nodetest.PatchNode), nil, func(t *testing.T, r *rig, api *nodetest.API) {
 		pass(time.Minute)
@@ -88,17 +88,17 @@ func TestStatusIsTriedFiveTimes(t *testing.T) {
 		require.ErrorContains(t, r.Health(), "writing the status")
 		require.ErrorIs(t, r.Health(), context.DeadlineExceeded)
 		require.False(t, expired(api.Lease("n")), "the lease does not wait for the status")
-		require.NotContains(t, r.happened(), "NodeHasInsufficientMemory", "what was not written has not happened")
+		require.NotContains(t, r.eventReasons(), "NodeHasInsufficientMemory", "what was not written has not happened")
 		down.Store(false)
 		pass(time.Minute)
 		require.NoError(t, r.Health())
-		require.Equal(t, "NodeHasInsufficientMemory", r.happened()[4])
-		require.Len(t, r.happened(), 5)
+		require.Equal(t, "NodeHasInsufficientMemory", r.eventReasons()[4])
+		require.Len(t, r.eventReasons(), 5)
 	})
 }
 
 // While others edit the Node all the time, each round corrects the agent's part and keeps theirs.
-func TestStatusThatOthersEdit(t *testing.T) {
+func TestForeignEditsStay(t *testing.T) {
 	rigged(t, nil, nil, func(t *testing.T, r *rig, api *nodetest.API) {
 		pass(time.Second)
 		for i := range 600 {
@@ -131,11 +131,11 @@ func TestSchedulable(t *testing.T) {
 		api.Edit("n", func(n *v1.Node) { n.Spec.Unschedulable = true })
 		r := newRig(t, api, nil)
 		pass(time.Minute)
-		require.NotContains(t, r.happened(), "NodeNotSchedulable", "it was before")
+		require.NotContains(t, r.eventReasons(), "NodeNotSchedulable", "it was before")
 		for _, want := range []string{"NodeSchedulable", "NodeNotSchedulable"} {
 			api.Edit("n", func(n *v1.Node) { n.Spec.Unschedulable = !n.Spec.Unschedulable })
 			pass(time.Minute)
-			require.Equal(t, want, r.happened()[len(r.happened())-1])
+			require.Equal(t, want, r.eventReasons()[len(r.eventReasons())-1])
 		}
 	})
 }
@@ -156,7 +156,7 @@ func TestCachedNode(t *testing.T) {
 		r.set(func() { r.pressure.PID = true })
 		pass(time.Minute)
 		require.Len(t, api.Calls(nodetest.PatchNode), 1)
-		require.Equal(t, "NodeHasInsufficientPID", r.happened()[len(r.happened())-1])
+		require.Equal(t, "NodeHasInsufficientPID", r.eventReasons()[len(r.eventReasons())-1])
 		require.Equal(t, api.Node("n").ResourceVersion, told.Load().ResourceVersion)
 
 		// The node is deleted, and the watch sees it sooner or later.
@@ -188,7 +188,7 @@ func TestAddressesThatCannotBeFound(t *testing.T) {
 		gone.Store(true)
 		pass(time.Minute)
 		require.Equal(t, before, api.Node("n").Status.Addresses)
-		require.Equal(t, 1, r.said("no route"))
+		require.Equal(t, 1, r.logCount("no route"))
 	})
 }
 

@@ -71,7 +71,7 @@ func TestRecordedLogs(t *testing.T) {
 }
 
 // If lines are missing, a kill of a cgroup is still not reported as the node's.
-func TestLinesLost(t *testing.T) {
+func TestMissingLines(t *testing.T) {
 	var p Parser
 	line := func(text string) (Kill, bool) { return p.Line(text) }
 	k, ok := line("Memory cgroup out of memory: Killed process 7 (a) total-vm:1kB")

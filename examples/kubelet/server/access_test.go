@@ -155,7 +155,7 @@ var verbOf = map[string]string{"GET": "get", "POST": "create", "PUT": "update", 
 
 // A20, A26: these are the endpoints of a server without debugging handlers, and of the read-only
 // port.
-func TestWhatIsServedWhere(t *testing.T) {
+func TestEndpoints(t *testing.T) {
 	source := fixed{report: aReport(), checks: []Check{{Name: "syncloop", OK: true}}}
 	for name, h := range map[string]http.Handler{
 		"read-only":             ReadOnly(source, measures()),
@@ -181,7 +181,7 @@ func TestWhatIsServedWhere(t *testing.T) {
 
 // A18, A19 and similar: every permission is tried at every path with every method. Package auth
 // tests the credentials.
-func TestWhoMayWhat(t *testing.T) {
+func TestPermissions(t *testing.T) {
 	tokens := map[string]authv1.TokenReviewStatus{
 		"account": {Authenticated: true, User: authv1.UserInfo{Username: "system:serviceaccount:ns:all", Groups: []string{"system:serviceaccounts"}}},
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/podwright/podwright/cri/kubeletapi"
 )
 
-// asked implements Pods. It records calls and returns the results set by the test.
-type asked struct {
+// recordedCalls implements Pods. It records calls and returns the results set by the test.
+type recordedCalls struct {
 	target  kubeletapi.Target
 	command []string
 	timeout time.Duration
@@ -26,23 +26,23 @@ type asked struct {
 	err error
 }
 
-func (a *asked) Run(_ context.Context, t kubeletapi.Target, command []string) ([]byte, error) {
+func (a *recordedCalls) Run(_ context.Context, t kubeletapi.Target, command []string) ([]byte, error) {
 	a.target, a.command = t, command
 	return []byte(a.out), a.err
 }
 
-func (a *asked) Checkpoint(_ context.Context, t kubeletapi.Target, timeout time.Duration) (string, error) {
+func (a *recordedCalls) Checkpoint(_ context.Context, t kubeletapi.Target, timeout time.Duration) (string, error) {
 	a.target, a.timeout = t, timeout
 	return a.out, a.err
 }
 
-func (a *asked) RunningPods(context.Context) ([]v1.Pod, error) {
+func (a *recordedCalls) RunningPods(context.Context) ([]v1.Pod, error) {
 	return []v1.Pod{{Spec: v1.PodSpec{Containers: []v1.Container{{Name: a.out}}}}}, a.err
 }
 
 func api(t testing.TB, change func(*APIConfig)) http.Handler {
 	t.Helper()
-	cfg := APIConfig{Source: fixed{}, Debugging: true, Containers: respondWith(http.StatusOK, "logs"), Commands: NewCommands(&asked{}), Profiling: true, SetVerbosity: func(int) {}, NodeLogs: respondWith(http.StatusOK, "logs")}
+	cfg := APIConfig{Source: fixed{}, Debugging: true, Containers: respondWith(http.StatusOK, "logs"), Commands: NewCommands(&recordedCalls{}), Profiling: true, SetVerbosity: func(int) {}, NodeLogs: respondWith(http.StatusOK, "logs")}
 	cfg.Config = func() map[string]any { return map[string]any{"kubeletconfig": map[string]any{"maxPods": 7}} }
 	cfg.Flags, cfg.Version = func() map[string]string { return map[string]string{"port": "1", "address": "a"} }, "v1.2.3+x"
 	cfg.Measures = measures()
@@ -95,7 +95,7 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
-func TestSwitchesOfTheirOwn(t *testing.T) {
+func TestEndpointsWithTheirOwnSwitch(t *testing.T) {
 	for path, off := range map[string]func(*APIConfig){
 		"GET /debug/pprof/ 405":  func(c *APIConfig) { c.Profiling = false },
 		"GET /logs/ 405":         func(c *APIConfig) { c.NodeLogs = nil },
@@ -110,7 +110,7 @@ func TestSwitchesOfTheirOwn(t *testing.T) {
 }
 
 // A path in another spelling is refused.
-func TestOtherSpellings(t *testing.T) {
+func TestUncleanPathsAreRefused(t *testing.T) {
 	h := api(t, nil)
 	for _, path := range []string{
 		"/metrics/../exec/ns/p/c", "/metrics/%2e%2e/exec/ns/p/c", "/metrics%2f..%2fexec/ns/p/c", "//exec/ns/p/c", "/exec//p/c",
@@ -127,7 +127,7 @@ func TestErrors(t *testing.T) {
 		&kubeletapi.Refusal{Code: http.StatusBadRequest, Message: "container is waiting"}: http.StatusBadRequest,
 		errors.New("runtime is away"): http.StatusInternalServerError,
 	} {
-		h := api(t, func(c *APIConfig) { c.Commands = NewCommands(&asked{err: err}) })
+		h := api(t, func(c *APIConfig) { c.Commands = NewCommands(&recordedCalls{err: err}) })
 		for path, method := range map[string]string{"/run/ns/p/c?cmd=ls": "POST", "/checkpoint/ns/p/c": "POST", "/runningpods/": "GET"} {
 			w := do(h, method, path)
 			require.Equal(t, code, w.Code, path)
@@ -138,7 +138,7 @@ func TestErrors(t *testing.T) {
 
 // A31: checkpoints are created through the API.
 func TestCheckpoint(t *testing.T) {
-	p := &asked{out: "/var/lib/kubelet/checkpoints/a.tar"}
+	p := &recordedCalls{out: "/var/lib/kubelet/checkpoints/a.tar"}
 	h := api(t, func(c *APIConfig) { c.Commands = NewCommands(p) })
 	require.JSONEq(t, `{"items":["/var/lib/kubelet/checkpoints/a.tar"]}`, do(h, http.MethodPost, "/checkpoint/ns/p/c?timeout=7").Body.String())
 	require.Equal(t, 7*time.Second, p.timeout)
@@ -148,7 +148,7 @@ func TestCheckpoint(t *testing.T) {
 }
 
 func TestRun(t *testing.T) {
-	p := &asked{out: "hello"}
+	p := &recordedCalls{out: "hello"}
 	h := api(t, func(c *APIConfig) { c.Commands = NewCommands(p) })
 	require.Equal(t, "hello", do(h, http.MethodPost, "/run/ns/p/uid/c?cmd=echo%20hello").Body.String())
 	require.Equal(t, []string{"echo", "hello"}, p.command)

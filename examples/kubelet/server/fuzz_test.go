@@ -41,7 +41,7 @@ func FuzzRequests(f *testing.F) {
 			return
 		}
 		r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"SPDY/3.1"}, "X-Stream-Protocol-Version": {"v4.channel.k8s.io"}, "Accept": {accept}}
-		p, c := &asked{}, &reached{}
+		p, c := &recordedCalls{}, &reached{}
 		w := httptest.NewRecorder()
 		api(t, func(cfg *APIConfig) {
 			cfg.Commands, cfg.Containers, cfg.Source = NewCommands(p), c.handler(t), fixed{report: aReport()}

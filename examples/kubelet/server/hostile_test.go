@@ -32,7 +32,7 @@ func secure(t *testing.T) *tls.Config {
 
 // A client that sends its handshake or its headers byte by byte is disconnected after 30 s, and
 // delays no other client.
-func TestDropByDrop(t *testing.T) {
+func TestSlowHandshakesAndHeaders(t *testing.T) {
 	is := ways(t)["ServeAPI"]
 	// The beginning of a handshake, and of a request after one.
 	for what, drops := range map[string]string{"handshake": "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "headers": "GET /healthz HTTP/1.1\r\nHost: n\r\nX-A: " + strings.Repeat("a", 100)} {
@@ -54,7 +54,7 @@ func TestDropByDrop(t *testing.T) {
 						}
 					}
 					if i%5 == 0 {
-						answered(t, dial())
+						readResponse(t, dial())
 					}
 					time.Sleep(time.Second)
 				}
@@ -148,17 +148,17 @@ func TestResetFlood(t *testing.T) {
 		})
 	}
 	for range 20 {
-		answered(t, dial())
+		readResponse(t, dial())
 	}
 	clients.Wait()
-	answered(t, dial())
+	readResponse(t, dial())
 	require.LessOrEqual(t, held.peak.Load(), int64(3*maxConcurrent))
 	require.LessOrEqual(t, held.total.Load(), int64(3*maxConcurrent))
 	close(held.release)
 }
 
 // Invalid or endless frames end only their own connection.
-func TestOddFrames(t *testing.T) {
+func TestInvalidFrames(t *testing.T) {
 	dial, _ := serving(t, api(t, nil))
 	address := dial().RemoteAddr().String()
 	for what, send := range map[string]func(f *http2.Framer, conn net.Conn) error{
@@ -188,13 +188,13 @@ func TestOddFrames(t *testing.T) {
 			require.False(t, errors.Is(err, os.ErrDeadlineExceeded), "the server has ended it")
 			_ = conn.Close()
 			<-sent
-			answered(t, dial())
+			readResponse(t, dial())
 		})
 	}
 }
 
 // A request that is too large is refused, and the client's next request is served.
-func TestAbsurdRequests(t *testing.T) {
+func TestTooLargeRequests(t *testing.T) {
 	dial, _ := serving(t, api(t, func(c *APIConfig) { c.Containers = new(reached).handler(t) }))
 	huge := strings.Repeat("a", 900<<10)
 	for path, code := range map[string]int{
@@ -207,15 +207,15 @@ func TestAbsurdRequests(t *testing.T) {
 		"/containerLogs/ns/p/c?limitBytes=" + huge: http.StatusBadRequest,
 	} {
 		conn := dial()
-		ask(t, conn, path)
+		send(t, conn, path)
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		require.NoError(t, err, "%.60s", path)
 		_, err = io.Copy(io.Discard, response.Body)
 		require.NoError(t, err)
 		require.Equal(t, code, response.StatusCode, "%.60s", path)
 		if code != http.StatusRequestHeaderFieldsTooLarge { // otherwise the connection has ended
-			answered(t, conn)
+			readResponse(t, conn)
 		}
 	}
-	answered(t, dial())
+	readResponse(t, dial())
 }

@@ -51,7 +51,7 @@ func aReport() Report {
 	}
 }
 
-func TestReportForPrograms(t *testing.T) {
+func TestReportAsJSON(t *testing.T) {
 	s := fixed{report: aReport()}
 	var got Report
 	require.NoError(t, json.Unmarshal(get(ReadOnly(s, Measures{}), "/statusz/pods", "*/*").Body.Bytes(), &got))

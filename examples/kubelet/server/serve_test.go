@@ -67,15 +67,15 @@ func (is way) served(t *testing.T, h http.Handler, during func(t *testing.T, dia
 	})
 }
 
-func ask(t *testing.T, conn net.Conn, path string) {
+func send(t *testing.T, conn net.Conn, path string) {
 	t.Helper()
 	_, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: n\r\n\r\n")
 	require.NoError(t, err)
 }
 
-func answered(t *testing.T, conn net.Conn) {
+func readResponse(t *testing.T, conn net.Conn) {
 	t.Helper()
-	ask(t, conn, "/healthz")
+	send(t, conn, "/healthz")
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	require.NoError(t, err)
 	body, err := io.ReadAll(resp.Body)
@@ -117,9 +117,9 @@ func TestClientThatNeverReads(t *testing.T) {
 			})
 			is.served(t, h, func(t *testing.T, dial func() net.Conn) {
 				deaf := dial()
-				ask(t, deaf, "/large")
+				send(t, deaf, "/large")
 				time.Sleep(is.each - time.Second)
-				answered(t, dial())
+				readResponse(t, dial())
 				require.Empty(t, gaveUp)
 				time.Sleep(6 * time.Second)
 				synctest.Wait()
@@ -138,7 +138,7 @@ func TestIdleConnectionsEnd(t *testing.T) {
 			limit time.Duration
 		}{
 			"at first":        {func(*testing.T, net.Conn) {}, headerTimeout},
-			"after an answer": {answered, is.idle},
+			"after an answer": {readResponse, is.idle},
 			"within a body": {func(t *testing.T, conn net.Conn) {
 				_, err := io.WriteString(conn, "POST /healthz HTTP/1.1\r\nHost: n\r\nContent-Length: 9\r\n\r\n{")
 				require.NoError(t, err)
@@ -167,8 +167,8 @@ func TestManyConnections(t *testing.T) {
 	}{
 		{"Serve", "silent", func(*testing.T, net.Conn) {}},
 		{"Serve", "half a request", func(t *testing.T, c net.Conn) { _, err := io.WriteString(c, "GET /pods"); require.NoError(t, err) }},
-		{"Serve", "idle after one", answered},
-		{"Serve", "never read", func(t *testing.T, c net.Conn) { ask(t, c, "/pods") }},
+		{"Serve", "idle after one", readResponse},
+		{"Serve", "never read", func(t *testing.T, c net.Conn) { send(t, c, "/pods") }},
 		{"Serve", "closed by itself", func(t *testing.T, c net.Conn) { require.NoError(t, c.Close()) }},
 		{"ServeAPI", "silent", func(*testing.T, net.Conn) {}},
 		{"ServeAPI", "half a handshake", func(t *testing.T, c net.Conn) {
@@ -186,8 +186,8 @@ func TestManyConnections(t *testing.T) {
 					synctest.Wait()
 				}
 				good := dial()
-				answered(t, good)
-				answered(t, good)
+				readResponse(t, good)
+				readResponse(t, good)
 				require.Equal(t, begun, time.Now(), "nobody waits for a deadline")
 				if c.what == "closed by itself" {
 					return
@@ -205,7 +205,7 @@ func TestManyConnections(t *testing.T) {
 }
 
 // Where requests may take long, a new connection does not end them.
-func TestNewestIsTurnedAwayWhenAllAreBusy(t *testing.T) {
+func TestBusyConnectionsAreKept(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes thousands of handshakes")
 	}
@@ -215,7 +215,7 @@ func TestNewestIsTurnedAwayWhenAllAreBusy(t *testing.T) {
 		busy := make([]net.Conn, is.most)
 		for i := range busy {
 			busy[i] = dial()
-			ask(t, busy[i], "/")
+			send(t, busy[i], "/")
 		}
 		synctest.Wait()
 		newest := dial()
@@ -228,12 +228,12 @@ func TestNewestIsTurnedAwayWhenAllAreBusy(t *testing.T) {
 }
 
 // A client that reads slowly keeps its response while idle connections arrive.
-func TestIdleOnesMakeRoomFirst(t *testing.T) {
+func TestIdleConnectionsCloseFirst(t *testing.T) {
 	for name, is := range ways(t) {
 		t.Run(name, func(t *testing.T) {
 			is.served(t, ReadOnly(large(), Measures{}), func(t *testing.T, dial func() net.Conn) {
 				slow := dial()
-				ask(t, slow, "/pods")
+				send(t, slow, "/pods")
 				for range is.most + 100 {
 					time.Sleep(time.Millisecond)
 					dial()

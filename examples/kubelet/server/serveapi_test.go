@@ -57,7 +57,7 @@ func TestEndOfTheServerEndsSessions(t *testing.T) {
 		})
 	}))
 	conn := dial()
-	ask(t, conn, "/attach/ns/p/c?output=1")
+	send(t, conn, "/attach/ns/p/c?output=1")
 	r := bufio.NewReader(conn)
 	said, err := r.ReadString('\n')
 	require.NoError(t, err)
@@ -69,7 +69,7 @@ func TestEndOfTheServerEndsSessions(t *testing.T) {
 }
 
 // A connection without TLS ends without effect on others.
-func TestGarbageOnThePort(t *testing.T) {
+func TestConnectionWithoutTLS(t *testing.T) {
 	dial, _ := serving(t, api(t, nil))
 	good := dial()
 	for _, garbage := range []string{"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\xff\xff", "\x00", "SSH-2.0-x\r\n"} {
@@ -79,5 +79,5 @@ func TestGarbageOnThePort(t *testing.T) {
 		require.NoError(t, err)
 		defer conn.Close()
 	}
-	answered(t, good)
+	readResponse(t, good)
 }

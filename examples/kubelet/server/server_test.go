@@ -57,7 +57,7 @@ func TestPods(t *testing.T) {
 }
 
 // Unknown pods are an error, not an empty list.
-func TestPodsThatAreNotKnown(t *testing.T) {
+func TestUnavailablePods(t *testing.T) {
 	w := get(ReadOnly(fixed{err: errors.New("not connected yet")}, Measures{}), "/pods", "")
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.Equal(t, "not connected yet\n", w.Body.String())
@@ -67,6 +67,6 @@ func TestPodsThatAreNotKnown(t *testing.T) {
 	require.Contains(t, w.Body.String(), `"items":[]`)
 }
 
-func TestRootLeadsToThePage(t *testing.T) {
+func TestRootRedirectsToThePage(t *testing.T) {
 	require.Equal(t, "/statusz/pods", get(ReadOnly(fixed{}, Measures{}), "/", "text/html").Header().Get("Location"))
 }

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestLogindTellsAndWaits(t *testing.T) {
+func TestLogindSignalsAndDelays(t *testing.T) {
 	address, stop := logindtest.StartBus(t)
 	l := logindtest.Start(t, address, 5*time.Second)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -53,7 +53,7 @@ func TestLogindTellsAndWaits(t *testing.T) {
 	require.ErrorContains(t, err, "D-Bus")
 }
 
-func TestLogindIsAskedToWaitLonger(t *testing.T) {
+func TestLogindDelayIsExtended(t *testing.T) {
 	address, _ := logindtest.StartBus(t)
 	l := logindtest.Start(t, address, 5*time.Second)
 	require.NoError(t, os.MkdirAll(filepath.Dir(l.DropIn), 0o755))
@@ -78,7 +78,7 @@ func TestLogindIsAskedToWaitLonger(t *testing.T) {
 }
 
 // A session outlives the context of Connect, and ends when logind leaves the bus.
-func TestLogindGoesAwayWithoutTheBus(t *testing.T) {
+func TestLogindLeavesTheBus(t *testing.T) {
 	address, _ := logindtest.StartBus(t)
 	l := logindtest.Start(t, address, 5*time.Second)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -95,7 +95,7 @@ func TestLogindGoesAwayWithoutTheBus(t *testing.T) {
 	require.ErrorContains(t, err, "logind")
 }
 
-func TestBusThatHangs(t *testing.T) {
+func TestHangingBus(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bus")
 	bus, err := net.Listen("unix", path) // accepts connections and never replies
 	require.NoError(t, err)

@@ -248,8 +248,8 @@ func first(list []*runtimeapi.FilesystemUsage) *runtimeapi.FilesystemUsage {
 }
 
 // filesystem converts usage reported by the runtime and adds the kernel's capacity.
-func (in *reading) filesystem(told *runtimeapi.FilesystemUsage) *stats.Filesystem {
-	f := stats.FilesystemOf(told)
+func (in *reading) filesystem(usage *runtimeapi.FilesystemUsage) *stats.Filesystem {
+	f := stats.FilesystemOf(usage)
 	if f == nil {
 		return nil
 	}
@@ -289,15 +289,15 @@ func (in *reading) writable() {
 }
 
 // logUnread logs the read errors of a kind of request when they change.
-func (p *Provider) logUnread(asked string, unread []error) {
+func (p *Provider) logUnread(request string, unread []error) {
 	err := errors.Join(unread...)
 	text := ""
 	if err != nil {
 		text = err.Error()
 	}
 	p.mu.Lock()
-	changed := text != p.unread[asked]
-	p.unread[asked] = text
+	changed := text != p.unread[request]
+	p.unread[request] = text
 	p.mu.Unlock()
 	if changed && err != nil {
 		p.cfg.Logger.Warn("cannot read all usage of pods", "err", err)

@@ -447,7 +447,7 @@ func has(m *dto.Metric, name, value string) bool {
 }
 
 // A volume whose measurement fails has unknown figures, not its previous ones.
-func TestUnmeasured(t *testing.T) {
+func TestFailedMeasurementIsUnknown(t *testing.T) {
 	errAsleep := errors.New("the driver is asleep")
 	var asleep atomic.Bool
 	s, p := newScene(t, 2, func(s *scene) {
@@ -531,7 +531,7 @@ func requireRates(t testing.TB, p *Provider) {
 }
 
 // Read errors are logged when they change, not with each scrape.
-func TestLogging(t *testing.T) {
+func TestReadErrorsAreLoggedOnChange(t *testing.T) {
 	var log strings.Builder
 	s, p := newScene(t, 1, func(s *scene) { s.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	told := func() int { return strings.Count(log.String(), "cannot read all usage of pods") }

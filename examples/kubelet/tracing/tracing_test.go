@@ -150,7 +150,7 @@ func TestSampling(t *testing.T) {
 }
 
 // A34: an unreachable or refusing collector blocks no caller and is logged once.
-func TestCollectorAway(t *testing.T) {
+func TestUnreachableCollector(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	nobody := listener.Addr().String()
@@ -175,7 +175,7 @@ func TestCollectorAway(t *testing.T) {
 }
 
 // A span started before Run is dropped and opens no connection.
-func TestNotRunning(t *testing.T) {
+func TestSpanBeforeRunIsDropped(t *testing.T) {
 	tracer, err := tracing.New(tracing.Config{Service: "kubelet", SamplingRatePerMillion: all})
 	require.NoError(t, err)
 	for _, begin := range []func(context.Context) (context.Context, func(error)){

@@ -114,7 +114,7 @@ func in(zone string) csi.NodeInfo {
 
 // The CSINode exists as soon as the Node does, and has an entry for each registered driver. No
 // write is repeated.
-func TestDriversComeAndGo(t *testing.T) {
+func TestEntriesFollowDrivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
 		s.register("d", in("a"))
@@ -164,7 +164,7 @@ func TestDriversComeAndGo(t *testing.T) {
 }
 
 // Entries by others stay.
-func TestEntriesOfOthers(t *testing.T) {
+func TestForeignEntriesStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
 		other := storagev1.CSINodeDriver{Name: "other", NodeID: "o"}
@@ -192,7 +192,7 @@ func TestEntriesOfOthers(t *testing.T) {
 
 // A label with another value is not overwritten: the driver gets no entries until the label is
 // removed, other drivers get theirs.
-func TestTopologyThatConflicts(t *testing.T) {
+func TestConflictingTopology(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
 		s.put(func(n *v1.Node) { n.Labels = map[string]string{"topology.d/zone": "b"} })
@@ -211,7 +211,7 @@ func TestTopologyThatConflicts(t *testing.T) {
 }
 
 // A refused entry of one driver does not affect other drivers, and is retried with growing pauses.
-func TestRefusals(t *testing.T) {
+func TestRefusedEntryIsRetried(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusBadRequest} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newScene(t)
@@ -341,7 +341,7 @@ func TestFailures(t *testing.T) {
 }
 
 // A driver that registers again while its entries are being removed gets them again.
-func TestComesBackMeanwhile(t *testing.T) {
+func TestDriverReturnsDuringRemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
 		s.put(nil)
@@ -361,7 +361,7 @@ func TestComesBackMeanwhile(t *testing.T) {
 }
 
 // Lost responses do no harm, although steps may already be done. The last seen Node stays outdated.
-func TestLostAnswers(t *testing.T) {
+func TestLostResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
 		var mu sync.Mutex
@@ -385,7 +385,7 @@ func TestLostAnswers(t *testing.T) {
 }
 
 // A recreated Node gets a CSINode of its own. A deleted CSINode is created again.
-func TestAnotherNode(t *testing.T) {
+func TestRecreatedNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
 		again := func() *storagev1.CSINode {

@@ -179,7 +179,7 @@ events: Config.Size is negative: -1`)
 
 // Events in a terminating or deleted namespace are dropped without a warning; other refusals are
 // logged as warnings.
-func TestNamespaceThatIsGoing(t *testing.T) {
+func TestNamespaceInDeletion(t *testing.T) {
 	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "web", errors.New("it is being terminated"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1.NamespaceTerminatingCause}}
 	group := schema.GroupResource{Resource: "namespaces"}

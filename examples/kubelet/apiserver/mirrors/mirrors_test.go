@@ -140,7 +140,7 @@ func TestStatusOfAMirror(t *testing.T) {
 }
 
 // All mirrors are created as soon as there is a Node, and none before.
-func TestFastRegistration(t *testing.T) {
+func TestMirrorsFollowRegistration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
 		for i := range 30 {
@@ -188,7 +188,7 @@ func TestLeftovers(t *testing.T) {
 }
 
 // A pod with the mirror's name that is not a mirror of this node is never changed.
-func TestStrangers(t *testing.T) {
+func TestForeignPodsStayUnchanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
 		s.register("node-1")
@@ -231,7 +231,7 @@ func TestOutage(t *testing.T) {
 }
 
 // Other pods have no mirrors.
-func TestPassedOver(t *testing.T) {
+func TestOtherPodsHaveNoMirror(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
 		s.register("node-1")

@@ -33,8 +33,8 @@ type rig struct {
 
 	idle int // watches without any object
 
-	mu   sync.Mutex
-	told []volume.Object
+	mu      sync.Mutex
+	changes []volume.Object
 }
 
 func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
@@ -53,19 +53,19 @@ func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
 func (r *rig) changed(objects []volume.Object) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told = append(r.told, objects...)
+	r.changes = append(r.changes, objects...)
 }
 
-// toldOf returns how often OnChange reported an object since the last call.
-func (r *rig) toldOf(kind, name string) (n int) {
+// changesOf returns how often OnChange reported an object since the last call.
+func (r *rig) changesOf(kind, name string) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, o := range r.told {
+	for _, o := range r.changes {
 		if o.Kind == kind && o.Name == name {
 			n++
 		}
 	}
-	r.told = nil
+	r.changes = nil
 	return n
 }
 
@@ -116,13 +116,13 @@ func TestOneWatchForAnObject(t *testing.T) {
 				require.Equal(t, []string{"metadata.name=a"}, c.Query["fieldSelector"], "a node may not read others")
 			}
 		}
-		require.Empty(t, r.told, "who has asked for an object knows it")
+		require.Empty(t, r.changes, "who has asked for an object knows it")
 
 		r.server.Put(configMap("a", "2"))
 		r.server.Put(&v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "none"}})
 		r.server.Put(configMap("other", "2"))
 		synctest.Wait()
-		require.ElementsMatch(t, []volume.Object{{Kind: "ConfigMap", Namespace: "ns", Name: "a"}, {Kind: "Secret", Namespace: "ns", Name: "none"}}, r.told)
+		require.ElementsMatch(t, []volume.Object{{Kind: "ConfigMap", Namespace: "ns", Name: "a"}, {Kind: "Secret", Namespace: "ns", Name: "none"}}, r.changes)
 		require.Equal(t, "2", r.value(t, "a"))
 		_, err = r.Secret(t.Context(), "ns", "none")
 		require.NoError(t, err)
@@ -168,7 +168,7 @@ func TestImmutable(t *testing.T) {
 
 // An unavailable server blocks a request for at most a second. Seen objects stay, and changes are
 // reported when the server is back.
-func TestServerAway(t *testing.T) {
+func TestUnreachableServer(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.server.Put(configMap("a", "1"))
 		require.Equal(t, "1", r.value(t, "a"))
@@ -186,17 +186,17 @@ func TestServerAway(t *testing.T) {
 		r.server.Put(configMap("new", "1"))
 		time.Sleep(3 * time.Hour)
 		require.Equal(t, "1", r.value(t, "a"))
-		r.toldOf("", "")
+		r.changesOf("", "")
 
 		r.server.SetDown(false)
 		time.Sleep(time.Minute)
-		require.Equal(t, 1, r.toldOf("ConfigMap", "new"))
+		require.Equal(t, 1, r.changesOf("ConfigMap", "new"))
 		require.Equal(t, "2", r.value(t, "a"))
 	})
 }
 
 // An object that a node may not read yet is read as soon as the node may.
-func TestForbiddenFirst(t *testing.T) {
+func TestObjectForbiddenAtFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.server.Put(configMap("a", "1"))
 		r.server.SetFault(func(c apitest.Call) apitest.Fault {
@@ -291,7 +291,7 @@ func TestRuntimeClasses(t *testing.T) {
 }
 
 // Claims and related objects are never cached, except CSI drivers.
-func TestForVolumes(t *testing.T) {
+func TestClaimsAreNotCached(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		_, err := r.PersistentVolumeClaim(t.Context(), "ns", "c")
 		require.ErrorIs(t, err, volume.ErrNotFound)
@@ -381,10 +381,10 @@ func TestTrustBundles(t *testing.T) {
 				require.ElementsMatch(t, []string{"A", "B"}, of(&metav1.LabelSelector{}), "an empty selector is everything")
 				require.Empty(t, of(nil), "none is nothing")
 				require.Equal(t, []string{"B"}, of(&metav1.LabelSelector{MatchLabels: map[string]string{"name": "b"}}))
-				r.toldOf("", "")
+				r.changesOf("", "")
 				put("b", "example.com/s", "B2")
 				synctest.Wait()
-				require.Equal(t, 1, r.toldOf("ClusterTrustBundle", "b"))
+				require.Equal(t, 1, r.changesOf("ClusterTrustBundle", "b"))
 				require.ElementsMatch(t, []string{"A", "B2"}, of(&metav1.LabelSelector{}))
 			})
 		})

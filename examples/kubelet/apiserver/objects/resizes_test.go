@@ -47,7 +47,7 @@ func growing(r *rig, has string, at v1.ClaimResourceStatus, change func(*v1.Pers
 	}}
 }
 
-func said(t *testing.T, r *rig) string {
+func conditionsText(t *testing.T, r *rig) string {
 	claim, ok := apitest.Find(r.server, &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}})
 	require.True(t, ok)
 	var conditions []string
@@ -88,7 +88,7 @@ func TestBeginResize(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, c.expand, expand)
 				require.Equal(t, c.has, fmt.Sprint(size))
-				require.Equal(t, c.has+" "+string(c.after)+" [FileSystemResizePending Ours]", said(t, r))
+				require.Equal(t, c.has+" "+string(c.after)+" [FileSystemResizePending Ours]", conditionsText(t, r))
 				spec.ReadOnly = true
 				size, expand, err = r.BeginResize(t.Context(), spec)
 				require.NoError(t, err)
@@ -119,7 +119,7 @@ func TestEndResize(t *testing.T) {
 				spec := growing(r, c.has, c.at, nil)
 				for range 2 {
 					require.NoError(t, r.EndResize(t.Context(), spec, c.err))
-					require.Equal(t, c.after, said(t, r))
+					require.Equal(t, c.after, conditionsText(t, r))
 				}
 			})
 		})
@@ -135,7 +135,7 @@ func TestResizeOfAnotherClaim(t *testing.T) {
 		require.ErrorIs(t, err, claims.ErrOtherClaim)
 		require.False(t, expand)
 		require.ErrorIs(t, r.EndResize(t.Context(), spec, nil), claims.ErrOtherClaim)
-		require.Equal(t, "4 NodeResizePending [FileSystemResizePending Ours]", said(t, r))
+		require.Equal(t, "4 NodeResizePending [FileSystemResizePending Ours]", conditionsText(t, r))
 		spec.Persistent.Spec.ClaimRef.Name = "none"
 		_, _, err = r.BeginResize(t.Context(), spec)
 		require.ErrorIs(t, err, volume.ErrNotFound)

@@ -134,20 +134,20 @@ func (a *Auth) roots() *x509.CertPool {
 
 // Authorize returns nil if a user has permission for the attributes. A denial is a ForbiddenError;
 // other errors are failed reviews.
-func (a *Auth) Authorize(ctx context.Context, u User, asked Attributes) error {
+func (a *Auth) Authorize(ctx context.Context, u User, attributes Attributes) error {
 	if a.cfg.Mode == AlwaysAllow {
 		return nil
 	}
-	for _, subresource := range asked.Subresources {
-		ok, err := a.allowed(ctx, u, asked.Verb, subresource)
+	for _, subresource := range attributes.Subresources {
+		ok, err := a.allowed(ctx, u, attributes.Verb, subresource)
 		if err != nil {
-			return fmt.Errorf("reviewing access of user %q to %s nodes/%s: %w", u.Username, asked.Verb, subresource, err)
+			return fmt.Errorf("reviewing access of user %q to %s nodes/%s: %w", u.Username, attributes.Verb, subresource, err)
 		}
 		if ok {
 			return nil
 		}
 	}
-	return &ForbiddenError{User: u.Username, Attributes: asked}
+	return &ForbiddenError{User: u.Username, Attributes: attributes}
 }
 
 // Handler calls next for authorized requests, with the user in the context (UserFrom). Other
@@ -159,18 +159,18 @@ func (a *Auth) Handler(next http.Handler) http.Handler {
 			a.refuse(w, r, http.StatusUnauthorized, "Unauthorized", err)
 			return
 		}
-		asked, err := AttributesOf(r.Method, r.URL)
+		attributes, err := AttributesOf(r.Method, r.URL)
 		if err != nil {
 			a.refuse(w, r, http.StatusBadRequest, err.Error(), err)
 			return
 		}
 		var forbidden *ForbiddenError
-		switch err := a.Authorize(r.Context(), u, asked); {
+		switch err := a.Authorize(r.Context(), u, attributes); {
 		case errors.As(err, &forbidden):
 			a.refuse(w, r, http.StatusForbidden, err.Error(), err)
 		case err != nil:
 			// Details of the failed review are only logged.
-			text := fmt.Sprintf("Authorization error (user=%s, verb=%s, resource=nodes, subresource(s)=%v)", u.Username, asked.Verb, asked.Subresources)
+			text := fmt.Sprintf("Authorization error (user=%s, verb=%s, resource=nodes, subresource(s)=%v)", u.Username, attributes.Verb, attributes.Subresources)
 			a.refuse(w, r, http.StatusInternalServerError, text, err)
 		default:
 			next.ServeHTTP(w, r.WithContext(WithUser(r.Context(), u)))

@@ -60,7 +60,7 @@ func newWorld(t testing.TB, change ...func(*Config)) *world {
 }
 
 // Every kind of client gets the right status codes at several endpoints (A18, A19).
-func TestWhoGetsIn(t *testing.T) {
+func TestStatusCodesByClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.server.users["jane's"] = authv1.TokenReviewStatus{Authenticated: true, User: authv1.UserInfo{Username: "jane", Groups: []string{"staff", "system:authenticated"}}}
@@ -109,17 +109,17 @@ func TestWhoGetsIn(t *testing.T) {
 			{"a contradiction", request("GET", "/stats/summary", name("both"), ""), "500 Authorization error (user=both, verb=get, resource=nodes, subresource(s)=[stats])"},
 			{"denied, the other way round", request("GET", "/pods", name("denied"), ""), "200 denied [system:authenticated]"},
 		} {
-			require.Equal(t, x.want, answer(w.Auth, x.r), x.name)
+			require.Equal(t, x.want, response(w.Auth, x.r), x.name)
 		}
 	})
 }
 
 // Reviews contain all fields of the credentials.
-func TestWhatIsAsked(t *testing.T) {
+func TestReviewsContainAllFields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		cert := w.ca.client(pkix.Name{CommonName: "jane", Organization: []string{"staff"}, ExtraNames: []pkix.AttributeTypeAndValue{{Type: uidOID, Value: "u-1"}}})
-		answer(w.Auth, request("PUT", "/debug/flags/v", cert, ""))
+		response(w.Auth, request("PUT", "/debug/flags/v", cert, ""))
 		require.Len(t, w.server.specs, 1)
 		spec := w.server.specs[0]
 		require.Equal(t, "jane", spec.User)
@@ -131,7 +131,7 @@ func TestWhatIsAsked(t *testing.T) {
 		require.Equal(t, []string{"update", "", "v1", "nodes", "proxy", "worker", ""}, []string{a.Verb, a.Group, a.Version, a.Resource, a.Subresource, a.Name, a.Namespace})
 
 		w.server.users["t"] = authv1.TokenReviewStatus{Authenticated: true, User: authv1.UserInfo{Username: "robot", UID: "u-2", Extra: map[string]authv1.ExtraValue{"pod": {"p"}}}}
-		answer(w.Auth, request("GET", "/metrics", nil, "t"))
+		response(w.Auth, request("GET", "/metrics", nil, "t"))
 		spec = w.server.specs[1]
 		require.Equal(t, "u-2", spec.UID)
 		require.Equal(t, "p", spec.Extra["pod"][0])
@@ -173,11 +173,11 @@ func TestAuthoritiesChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *Config) { c.Mode = AlwaysAllow })
 		r := request("GET", "/pods", w.ca.client(pkix.Name{CommonName: "jane"}), "")
-		require.Equal(t, "200 jane [system:authenticated]", answer(w.Auth, r))
+		require.Equal(t, "200 jane [system:authenticated]", response(w.Auth, r))
 		w.ca = newAuthority(t)
-		require.Equal(t, "401 Unauthorized", answer(w.Auth, r))
+		require.Equal(t, "401 Unauthorized", response(w.Auth, r))
 		w.ca.pool = nil
-		require.Equal(t, "401 Unauthorized", answer(w.Auth, r))
+		require.Equal(t, "401 Unauthorized", response(w.Auth, r))
 	})
 }
 
@@ -185,34 +185,34 @@ func TestAnonymous(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *Config) { c.Anonymous = true })
 		w.server.may["system:anonymous"] = []string{"get healthz"}
-		require.Equal(t, "200 system:anonymous [system:unauthenticated]", answer(w.Auth, request("GET", "/healthz", nil, "")))
-		require.Equal(t, "403 Forbidden (user=system:anonymous, verb=get, resource=nodes, subresource(s)=[pods proxy])", answer(w.Auth, request("GET", "/pods", nil, "")))
-		require.Equal(t, "401 Unauthorized", answer(w.Auth, request("GET", "/healthz", nil, "wrong")), "wrong credentials are not none")
-		require.Equal(t, "401 Unauthorized", answer(w.Auth, request("GET", "/healthz", newAuthority(t).client(pkix.Name{CommonName: "x"}), "")))
+		require.Equal(t, "200 system:anonymous [system:unauthenticated]", response(w.Auth, request("GET", "/healthz", nil, "")))
+		require.Equal(t, "403 Forbidden (user=system:anonymous, verb=get, resource=nodes, subresource(s)=[pods proxy])", response(w.Auth, request("GET", "/pods", nil, "")))
+		require.Equal(t, "401 Unauthorized", response(w.Auth, request("GET", "/healthz", nil, "wrong")), "wrong credentials are not none")
+		require.Equal(t, "401 Unauthorized", response(w.Auth, request("GET", "/healthz", newAuthority(t).client(pkix.Name{CommonName: "x"}), "")))
 		broken := request("GET", "/healthz", nil, "")
 		broken.Header = http.Header{"Upgrade": {"websocket"}, "Connection": {"Upgrade"}, "Sec-Websocket-Protocol": {"v4," + protocolPrefix + "%"}}
-		require.Equal(t, "401 Unauthorized", answer(w.Auth, broken), "nor are those that cannot be read")
+		require.Equal(t, "401 Unauthorized", response(w.Auth, broken), "nor are those that cannot be read")
 		w.server.set(func() { w.server.fail = errors.New("down") })
-		require.Equal(t, "401 Unauthorized", answer(w.Auth, request("GET", "/healthz", nil, "unknown")))
+		require.Equal(t, "401 Unauthorized", response(w.Auth, request("GET", "/healthz", nil, "unknown")))
 
 		// A7: there is no API server.
 		alone, err := New(Config{NodeName: "n", Mode: AlwaysAllow, Anonymous: true})
 		require.NoError(t, err)
-		require.Equal(t, "200 system:anonymous [system:unauthenticated]", answer(alone, request("POST", "/exec/ns/pod/c", nil, "ignored")))
-		require.Equal(t, "400 the path is not clean: it must be absolute, without ., .., // and encoded slashes", answer(alone, request("GET", "/pods/../exec", nil, "")))
+		require.Equal(t, "200 system:anonymous [system:unauthenticated]", response(alone, request("POST", "/exec/ns/pod/c", nil, "ignored")))
+		require.Equal(t, "400 the path is not clean: it must be absolute, without ., .., // and encoded slashes", response(alone, request("GET", "/pods/../exec", nil, "")))
 	})
 }
 
 // Decisions are cached for the configured time, errors are not cached.
-func TestAnswersAreKept(t *testing.T) {
+func TestReviewsAreCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.server.users["t"] = authv1.TokenReviewStatus{Authenticated: true, User: authv1.UserInfo{Username: "jane"}}
 		w.server.may["jane"] = []string{"get metrics"}
 		ask := func(path, token string, want ...string) {
 			t.Helper()
-			answer(w.Auth, request("GET", path, nil, token))
-			require.Equal(t, want, w.server.takeAsked())
+			response(w.Auth, request("GET", path, nil, token))
+			require.Equal(t, want, w.server.takeReviews())
 		}
 		ask("/metrics", "t", "token t", "jane get metrics")
 		ask("/metrics", "t")
@@ -252,37 +252,37 @@ func TestFailClosed(t *testing.T) {
 		}
 		w.server.fail = errors.New("down")
 		began := time.Now()
-		require.Equal(t, "500 Authorization error (user=jane, verb=get, resource=nodes, subresource(s)=[metrics])", answer(w.Auth, r()))
+		require.Equal(t, "500 Authorization error (user=jane, verb=get, resource=nodes, subresource(s)=[metrics])", response(w.Auth, r()))
 		require.Zero(t, time.Since(began), "it does not pass")
-		require.Len(t, w.server.takeAsked(), 1)
+		require.Len(t, w.server.takeReviews(), 1)
 
 		for _, passing := range []error{syscall.ECONNRESET, apierrors.NewTooManyRequests("busy", 0), apierrors.NewInternalError(errors.New("etcd"))} {
 			w.server.set(func() { w.server.fail = passing })
-			require.Contains(t, answer(w.Auth, r()), "500 ")
-			require.Len(t, w.server.takeAsked(), 5)
+			require.Contains(t, response(w.Auth, r()), "500 ")
+			require.Len(t, w.server.takeReviews(), 5)
 		}
 		time.AfterFunc(time.Second, func() { w.server.set(func() { w.server.fail = nil }) })
-		require.Equal(t, "200 jane [system:authenticated]", answer(w.Auth, r()))
+		require.Equal(t, "200 jane [system:authenticated]", response(w.Auth, r()))
 
 		time.Sleep(6 * time.Minute)
-		w.server.set(func() { w.server.hold = make(chan struct{}) })
+		w.server.set(func() { w.server.block = make(chan struct{}) })
 		began = time.Now()
-		require.Contains(t, answer(w.Auth, r()), "500 ")
+		require.Contains(t, response(w.Auth, r()), "500 ")
 		require.Equal(t, reviewTimeout, time.Since(began))
 		began = time.Now()
-		require.Equal(t, "401 Unauthorized", answer(w.Auth, request("GET", "/metrics", nil, "t")))
+		require.Equal(t, "401 Unauthorized", response(w.Auth, request("GET", "/metrics", nil, "t")))
 		require.Equal(t, reviewTimeout, time.Since(began))
 	})
 }
 
 // Many equal requests at once cause one review, even if the first client disconnects.
-func TestOneReviewForMany(t *testing.T) {
+func TestEqualRequestsShareAReview(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.server.users["t"] = authv1.TokenReviewStatus{Authenticated: true, User: authv1.UserInfo{Username: "jane"}}
 		w.server.may["jane"] = []string{"get proxy"}
 		release := make(chan struct{})
-		w.server.hold = release
+		w.server.block = release
 		var wg sync.WaitGroup
 		gone, leave := context.WithCancel(t.Context())
 		answers := make([]string, 100)
@@ -291,7 +291,7 @@ func TestOneReviewForMany(t *testing.T) {
 			if i == 0 {
 				r = r.WithContext(gone)
 			}
-			wg.Go(func() { answers[i] = answer(w.Auth, r) })
+			wg.Go(func() { answers[i] = response(w.Auth, r) })
 			synctest.Wait()
 		}
 		leave()
@@ -301,12 +301,12 @@ func TestOneReviewForMany(t *testing.T) {
 		for _, got := range answers {
 			require.Equal(t, "200 jane [system:authenticated]", got)
 		}
-		require.Equal(t, []string{"token t", "jane get proxy"}, w.server.takeAsked())
+		require.Equal(t, []string{"token t", "jane get proxy"}, w.server.takeReviews())
 	})
 }
 
 // The cache is bounded, whatever unauthenticated clients send.
-func TestKeptIsBounded(t *testing.T) {
+func TestCacheIsBounded(t *testing.T) {
 	w := newWorld(t)
 	for i := range maxResults + 100 {
 		_, err := w.tokens.get(t.Context(), i, func(context.Context) (authv1.TokenReviewStatus, time.Duration, error) {

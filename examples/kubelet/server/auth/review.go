@@ -42,31 +42,31 @@ func newReviewCache[T any]() *reviewCache[T] {
 	return &reviewCache[T]{results: cache.NewLRUExpireCache(maxResults)}
 }
 
-// get returns the cached result of a question, or calls ask. ask returns its result's lifetime in
+// get returns the cached result of a question, or calls review. review returns its result's lifetime in
 // the cache; errors are not cached. The call may serve several requests, so it ends after
 // reviewTimeout and not with the context of the first one.
-func (a *reviewCache[T]) get(ctx context.Context, question any, ask func(context.Context) (T, time.Duration, error)) (none T, err error) {
+func (a *reviewCache[T]) get(ctx context.Context, question any, review func(context.Context) (T, time.Duration, error)) (none T, err error) {
 	text, err := json.Marshal(question)
 	if err != nil {
 		return none, err
 	}
 	key := sha256.Sum256(text) // a hash, so that tokens do not stay in memory
-	answer, err, _ := a.flight.Do(string(key[:]), func() (any, error) {
-		if answer, ok := a.results.Get(key); ok { // an earlier flight may have just ended
-			return answer, nil
+	result, err, _ := a.flight.Do(string(key[:]), func() (any, error) {
+		if result, ok := a.results.Get(key); ok { // an earlier flight may have just ended
+			return result, nil
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout)
 		defer cancel()
-		answer, ttl, err := ask(ctx)
+		result, ttl, err := review(ctx)
 		if err == nil && ttl > 0 {
-			a.results.Add(key, answer, ttl)
+			a.results.Add(key, result, ttl)
 		}
-		return answer, err
+		return result, err
 	})
 	if err != nil {
 		return none, err
 	}
-	return answer.(T), nil
+	return result.(T), nil
 }
 
 func repeated[T any](ctx context.Context, call func(context.Context) (T, error)) (out T, err error) {

@@ -24,13 +24,13 @@ import (
 )
 
 type server struct {
-	mu    sync.Mutex
-	users map[string]authv1.TokenReviewStatus // by token
-	may   map[string][]string                 // by user: "get metrics"
-	fail  error
-	hold  chan struct{} // optional: calls wait for it
-	asked []string
-	specs []authzv1.SubjectAccessReviewSpec
+	mu      sync.Mutex
+	users   map[string]authv1.TokenReviewStatus // by token
+	may     map[string][]string                 // by user: "get metrics"
+	fail    error
+	block   chan struct{} // optional: calls wait for it
+	reviews []string
+	specs   []authzv1.SubjectAccessReviewSpec
 }
 
 func newServer() *server {
@@ -67,8 +67,8 @@ func (s *server) ReviewAccess(ctx context.Context, r *authzv1.SubjectAccessRevie
 
 func (s *server) enter(ctx context.Context, what string) error {
 	s.mu.Lock()
-	hold, err := s.hold, s.fail
-	s.asked = append(s.asked, what)
+	hold, err := s.block, s.fail
+	s.reviews = append(s.reviews, what)
 	s.mu.Unlock()
 	if hold != nil {
 		select {
@@ -86,11 +86,11 @@ func (s *server) set(change func()) {
 	change()
 }
 
-func (s *server) takeAsked() []string {
+func (s *server) takeReviews() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	asked := s.asked
-	s.asked = nil
+	asked := s.reviews
+	s.reviews = nil
 	return asked
 }
 
@@ -151,8 +151,8 @@ func request(method, path string, cert *x509.Certificate, token string) *http.Re
 	return r
 }
 
-// answer returns the response: "200 jane [a b]" from the handler, or the refusal.
-func answer(a *Auth, r *http.Request) string {
+// response returns the response: "200 jane [a b]" from the handler, or the refusal.
+func response(a *Auth, r *http.Request) string {
 	w := httptest.NewRecorder()
 	a.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u, ok := UserFrom(r.Context())
