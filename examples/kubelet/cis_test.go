@@ -39,11 +39,11 @@ func TestCISBenchmark(t *testing.T) {
 		not   string
 	}{
 		{id: "4.2.1 anonymous requests are refused", setting: "authentication.anonymous.enabled", byDefault: true, holds: func(c *config.Config) bool { return !*c.Kubelet.Authentication.Anonymous.Enabled }},
-		{id: "4.2.2 not everything is allowed", setting: "authorization.mode", byDefault: true, holds: func(c *config.Config) bool { return c.Kubelet.Authorization.Mode == "Webhook" }},
+		{id: "4.2.2 authorization is not AlwaysAllow", setting: "authorization.mode", byDefault: true, holds: func(c *config.Config) bool { return c.Kubelet.Authorization.Mode == "Webhook" }},
 		{id: "4.2.3 client certificates are verified", setting: "authentication.x509.clientCAFile", byDefault: true, holds: func(c *config.Config) bool { return c.Kubelet.Authentication.X509.ClientCAFile != "" }},
 		{id: "4.2.4 no read-only port", setting: "readOnlyPort", byDefault: true, holds: func(c *config.Config) bool { return c.ReadOnlyAddress() == "" }},
 		{id: "4.2.5 idle streams end", setting: "streamingConnectionIdleTimeout", byDefault: true, holds: func(c *config.Config) bool { return c.Kubelet.StreamingConnectionIdleTimeout.Duration > 0 }},
-		{id: "4.2.5 also if somebody says 0", setting: "streamingConnectionIdleTimeout", byDefault: true, holds: func(*config.Config) bool {
+		{id: "4.2.5 also with the value 0", setting: "streamingConnectionIdleTimeout", byDefault: true, holds: func(*config.Config) bool {
 			return settings(t, append(slices.Clone(cluster), "--streaming-connection-idle-timeout=0")...).Kubelet.StreamingConnectionIdleTimeout.Duration > 0
 		}},
 		{id: "4.2.6 iptables chains of the kubelet", setting: "makeIPTablesUtilChains", byDefault: true, holds: func(c *config.Config) bool { return *c.Kubelet.MakeIPTablesUtilChains }},
@@ -67,7 +67,7 @@ func TestCISBenchmark(t *testing.T) {
 		}},
 		{id: "4.2.13 processes of a pod are limited", setting: "podPidsLimit", flags: []string{"--pod-max-pids=100"}, holds: func(c *config.Config) bool { return *c.Kubelet.PodPidsLimit == 100 }},
 		{id: "4.2.14 seccomp by default", setting: "seccompDefault", flags: []string{"--seccomp-default"}, holds: func(c *config.Config) bool { return *c.Kubelet.SeccompDefault }},
-		{id: "4.2.15 addresses to and from pods", setting: "(none)", not: "what pods reach is the network's"},
+		{id: "4.2.15 addresses to and from pods", setting: "(none)", not: "the network controls what pods can reach"},
 	} {
 		t.Run(r.id, func(t *testing.T) {
 			if r.not != "" {

@@ -121,16 +121,16 @@ func TestLockFile(t *testing.T) {
 	defer stopFirst()
 	soon(t, func() bool { return exists(first.Flags.RootDir) })
 	second, secondEnded, stopSecond := started(t, t.Output(), "--lock-file="+file)
-	require.NoError(t, <-firstEnded, "the first one makes room")
+	require.NoError(t, <-firstEnded, "the first kubelet exits")
 	soon(t, func() bool { return exists(second.Flags.RootDir) })
 
 	third, thirdEnded, stopThird := started(t, t.Output(), "--lock-file="+file)
 	stopThird()
 	require.ErrorContains(t, <-thirdEnded, "--lock-file")
-	require.False(t, exists(third.Flags.RootDir), "the third one has waited")
+	require.False(t, exists(third.Flags.RootDir), "the third kubelet has waited")
 	select {
 	case err := <-secondEnded:
-		t.Fatalf("the second one was not to make room: %v", err)
+		t.Fatalf("the second kubelet exited: %v", err)
 	default:
 	}
 	stopSecond()

@@ -80,7 +80,7 @@ func TestRootFolderInUse(t *testing.T) {
 	})
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.NoError(t, second.Run(ended), "it is free again")
+	require.NoError(t, second.Run(ended), "the root folder is unlocked")
 }
 
 // The removal of the root folder is logged within seconds, once.
@@ -88,7 +88,7 @@ func TestRootFolderIsRemoved(t *testing.T) {
 	for name, remove := range map[string]func(root string) error{
 		"folder": os.RemoveAll,
 		"file":   func(root string) error { return os.Remove(filepath.Join(root, "podwright.lock")) },
-		"another one in its place": func(root string) error {
+		"replaced by another folder": func(root string) error {
 			return errors.Join(os.RemoveAll(root), folders{root: root}.prepare())
 		},
 	} {
@@ -180,6 +180,6 @@ func TestAgentRunsAgain(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.NoError(t, a.Run(ctx), "a run that ends before it begins")
+	require.NoError(t, a.Run(ctx), "a run with a cancelled context")
 	require.Equal(t, first, containers())
 }

@@ -99,7 +99,7 @@ func TestResizes(t *testing.T) {
 		w.crash()
 		w.startFor(10 * time.Second)
 		w.requireCPU("a", "a", 2000)
-		require.Equal(t, deferred, w.resizeCondition("a", v1.PodResizePending), "it is the same, and waits as long")
+		require.Equal(t, deferred, w.resizeCondition("a", v1.PodResizePending), "the same condition with the same transition time")
 
 		for w.at("b").Status.Phase != v1.PodSucceeded {
 			w.Sleep(10 * time.Millisecond)

@@ -140,7 +140,7 @@ func TestMirrorOfAStaticPod(t *testing.T) {
 		mirror := w.at("s")
 		require.NotNil(t, mirror)
 		require.Equal(t, "h1", mirror.Annotations["kubernetes.io/config.mirror"])
-		require.Equal(t, v1.PodRunning, mirror.Status.Phase, "its status is that of the static pod")
+		require.Equal(t, v1.PodRunning, mirror.Status.Phase, "the mirror has the static pod's status")
 		w.api.Remove(mirror)
 		w.Sleep(25 * time.Second)
 		again := w.at("s")
@@ -224,7 +224,7 @@ func TestExtendedResources(t *testing.T) {
 		ask("d", "example.com/unknown", "1")
 		require.Contains(t, w.ended("b"), "Failed OutOfexample.com/dongle: ")
 		require.Contains(t, w.events("b"), "OutOfexample.com/dongle")
-		require.Empty(t, w.Running(), "nobody gives them out")
+		require.Empty(t, w.Running(), "no plugin provides the resource")
 		for _, pod := range []string{"a", "c", "d"} {
 			waiting := w.at(pod).Status.ContainerStatuses[0].State.Waiting
 			require.Equal(t, "CreateContainerConfigError", waiting.Reason)

@@ -73,7 +73,7 @@ func TestCommands(t *testing.T) {
 		require.NoError(w.t, err)
 		require.Len(w.t, pods, 1)
 		require.Equal(w.t, types.UID("1"), pods[0].UID)
-		require.Len(w.t, pods[0].Spec.Containers, 2, "what runs")
+		require.Len(w.t, pods[0].Spec.Containers, 2, "running pods")
 
 		_, err = r.Checkpoint(ctx, at("crash"), 0)
 		requireRefusal(w.t, err, http.StatusNotFound, "crash")

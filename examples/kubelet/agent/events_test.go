@@ -126,7 +126,7 @@ func TestKernelLog(t *testing.T) {
 	<-log.closed
 
 	cfg := configOf(t.TempDir(), func(context.Context) (*Connection, error) {
-		t.Error("nothing was to begin")
+		t.Error("Run must fail before it connects")
 		return noRuntime(t.Context())
 	})
 	cfg.KernelLog = func() (io.ReadCloser, error) { return nil, errors.New("kernel log: not permitted") }

@@ -66,12 +66,12 @@ func TestNodeIsReadBeforeAPodIsRefused(t *testing.T) {
 		for _, name := range []string{"c", "d"} {
 			require.Contains(t, w.ended(name), "Failed NodeAffinity: ")
 		}
-		require.LessOrEqual(t, w.api.CountCalls("get", "nodes")-before, 4, "a read is for all that wait")
+		require.LessOrEqual(t, w.api.CountCalls("get", "nodes")-before, 4, "one read serves all waiting pods")
 
 		w.api.SetFault(faultOfNodes(apitest.Fault{Status: 503}))
 		w.put(inRoom("5", "e"), inRoom("5", "f"))
 		w.Sleep(time.Minute)
-		require.NotEqual(t, v1.PodFailed, w.at("e").Status.Phase, "it is not known what the Node is like")
+		require.NotEqual(t, v1.PodFailed, w.at("e").Status.Phase, "the Node's labels are unknown")
 		w.api.SetFault(nil)
 		w.Sleep(time.Minute)
 		require.Equal(t, v1.PodFailed, w.at("e").Status.Phase)

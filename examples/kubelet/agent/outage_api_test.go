@@ -56,7 +56,7 @@ func TestLongOutageOfTheAPIServer(t *testing.T) {
 				if name == "away" {
 					w.stop()
 					w.startFor(hours(2))
-					require.Equal(t, map[string][]uint32{"c": {0}, "d": {0}}, w.Running(), "a source that was not read is not empty")
+					require.Equal(t, map[string][]uint32{"c": {0}, "d": {0}}, w.Running(), "an unread source does not count as empty")
 				}
 				w.remove("goes")
 				w.api.SetFault(nil)
@@ -70,7 +70,7 @@ func TestLongOutageOfTheAPIServer(t *testing.T) {
 				require.Contains(t, w.nodeCondition(v1.NodeReady), "True KubeletReady: ")
 				told := w.api.CountCalls("patch", "pods")
 				w.Sleep(hours(1))
-				require.Equal(t, told, w.api.CountCalls("patch", "pods"), "all is told once")
+				require.Equal(t, told, w.api.CountCalls("patch", "pods"), "each change is reported once")
 			})
 		})
 	}

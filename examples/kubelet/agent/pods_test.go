@@ -276,7 +276,7 @@ func TestHangingSourcesAreUnhealthy(t *testing.T) {
 					get := func(name string) string { return body(server.Healthz(a), "/healthz/"+name) }
 					reaches := func(text string) {
 						require.EventuallyWithT(t, func(t *assert.CollectT) {
-							assert.Equal(t, connected, get("ping") == "ok", "what is asked for only once there is a runtime")
+							assert.Equal(t, connected, get("ping") == "ok", "checks that need the runtime")
 							assert.Contains(t, get(check), text)
 							assert.Equal(t, "ok", get(other))
 						}, time.Minute, 5*time.Millisecond)

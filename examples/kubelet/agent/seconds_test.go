@@ -93,7 +93,7 @@ func TestEverySecondsField(t *testing.T) {
 		row := slices.IndexFunc(secondsRows, func(row struct{ field, most, least string }) bool {
 			return regexp.MustCompile(row.field).MatchString(path)
 		})
-		require.NotEqual(t, -1, row, "what becomes of a pod with %s?", path)
+		require.NotEqual(t, -1, row, "no expectation for a pod with %s", path)
 		used[row] = true
 		most := int64(math.MaxInt64) >> (64 - bits)
 		for value, becomes := range map[int64]string{most: secondsRows[row].most, -most - 1: secondsRows[row].least} {
@@ -108,7 +108,7 @@ func TestEverySecondsField(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, used, len(secondsRows), "a row is of no field")
+	require.Len(t, used, len(secondsRows), "a row names no existing field")
 
 	slowly := func(ctx context.Context, p *fake.Process) int {
 		select {
@@ -140,7 +140,7 @@ func TestEverySecondsField(t *testing.T) {
 		}
 		w.set(pods[0])
 		w.Sleep(4500 * time.Millisecond)
-		require.Len(w.t, w.Running()["a"], 2, "the others, without the longest grace period of pod or deletion, had two seconds")
+		require.Len(w.t, w.Running()["a"], 2, "pods without the longest grace period of pod or deletion had two seconds")
 		w.Sleep(10 * time.Second)
 		require.Equal(w.t, map[string][]uint32{"good": {0}}, w.Running())
 	})

@@ -134,7 +134,7 @@ func TestReserved(t *testing.T) {
 	system, _ := s.kernel.Get("/system")
 	require.True(t, cgroups.Values{Shares: 1024, Memory: 1 << 30, Pids: 500}.Equal(system), "%+v", system)
 	kube, _ := s.kernel.Get("/kube/agent")
-	require.True(t, cgroups.Values{Shares: 512}.Equal(kube), "only what slows down: %+v", kube)
+	require.True(t, cgroups.Values{Shares: 512}.Equal(kube), "only values that slow down: %+v", kube)
 
 	s.kernel.Fail = func(_, what string) error { return map[string]error{"set": errors.New("read-only")}[what] }
 	require.ErrorContains(t, s.Reserve(t.Context()), "systemReservedCgroup: /system: read-only")

@@ -123,7 +123,7 @@ func TestVerbs(t *testing.T) {
 					}
 					for _, c := range server.Calls() {
 						require.Equal(t, "test/1", c.Header.Get("User-Agent"))
-						require.Empty(t, c.Header.Get("Authorization"), "no token over a connection that anybody can read")
+						require.Empty(t, c.Header.Get("Authorization"), "no token over an unencrypted connection")
 						require.Contains(t, c.Header.Get("Accept"), wanted)
 						if c.Verb == "create" || c.Verb == "update" {
 							require.Equal(t, wanted, c.Header.Get("Content-Type"))

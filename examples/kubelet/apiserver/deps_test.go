@@ -22,7 +22,7 @@ func TestLinkedPackages(t *testing.T) {
 	out, err := list.Output()
 	require.NoError(t, err, stderr.String())
 	linked := strings.Fields(string(out))
-	require.Contains(t, linked, "k8s.io/client-go/rest", "the list is one of what is linked")
+	require.Contains(t, linked, "k8s.io/client-go/rest", "the list contains linked packages")
 	for _, banned := range []string{
 		"k8s.io/client-go/kubernetes", "k8s.io/client-go/informers", "k8s.io/client-go/listers", "k8s.io/client-go/applyconfigurations",
 		"k8s.io/client-go/discovery", "k8s.io/client-go/dynamic", "k8s.io/client-go/testing", "k8s.io/client-go/gentype",

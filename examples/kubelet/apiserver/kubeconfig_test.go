@@ -65,32 +65,32 @@ func TestWrongKubeconfig(t *testing.T) {
 	expired, key := c.authority.Issue("old", time.Now().Add(-time.Minute))
 	c.write("expired.pem", append(expired, key...))
 	for name, x := range map[string]struct{ text, part, says string }{
-		"empty":               {" \n", "", "the file is empty"},
-		"no YAML":             {"a: [", "", "did not find"},
-		"another object":      {"apiVersion: v1\nkind: Pod\n", "", `"Pod"`},
-		"no context chosen":   {strings.Replace(good, "current-context: test", "", 1), "current-context", "is required"},
-		"no such context":     {strings.Replace(good, "current-context: test", "current-context: else", 1), "current-context", `context "else" does not exist`},
-		"no such cluster":     {strings.Replace(good, "{cluster: test", "{cluster: else", 1), "contexts[test].cluster", `cluster "else" does not exist`},
-		"no cluster":          {strings.Replace(good, "{cluster: test, ", "{", 1), "contexts[test].cluster", "is required"},
-		"no such user":        {strings.Replace(good, "user: test}", "user: else}", 1), "contexts[test].user", `user "else" does not exist`},
-		"no user":             {strings.Replace(good, ", user: test}", "}", 1), "contexts[test].user", "is required"},
-		"no server":           {c.text(""), "clusters[test].server", "is required"},
-		"no address":          {c.text("apiserver:6443"), "clusters[test].server", "is not the address of a server"},
-		"no host":             {c.text("https://"), "clusters[test].server", "is not the address of a server"},
-		"bad address":         {c.text("https://a:b:c"), "clusters[test].server", "invalid"},
-		"no CA file":          {strings.Replace(good, "ca.crt", "none.crt", 1), "clusters[test].certificate-authority", "no such file"},
-		"empty CA file":       {strings.Replace(good, "ca.crt", "empty", 1), "clusters[test].certificate-authority", "is empty"},
-		"CA is none":          {strings.Replace(good, "ca.crt", "kubeconfig", 1), "clusters[test].certificate-authority", "certificates"},
-		"CA data is none":     {strings.Replace(good, "certificate-authority: ca.crt", "certificate-authority-data: "+base64.StdEncoding.EncodeToString([]byte("x")), 1), "clusters[test].certificate-authority-data", "certificates"},
-		"data is not base64":  {strings.Replace(good, "certificate-authority: ca.crt", "certificate-authority-data: '%%'", 1), "", "base64"},
-		"no certificate file": {strings.Replace(good, "certificate: node.pem", "certificate: none.pem", 1), "users[test].client-certificate", "no such file"},
-		"no key":              {strings.Replace(good, "client-key: node.pem", "", 1), "users[test].client-key", "is required"},
-		"no certificate":      {strings.Replace(good, "client-certificate: node.pem", "", 1), "users[test].client-certificate", "is required"},
-		"certificate is none": {strings.Replace(good, "certificate: node.pem", "certificate: kubeconfig", 1), "users[test].client-certificate", "certificates"},
-		"key of another":      {strings.Replace(good, "certificate: node.pem", "certificate: other.crt", 1), "users[test].client-key", "match"},
-		"expired":             {strings.ReplaceAll(good, "node.pem", "expired.pem"), "users[test].client-certificate", "expired"},
-		"no token file":       {strings.Replace(good, "client-key: node.pem", "client-key: node.pem\n    tokenFile: none", 1), "users[test].tokenFile", "no such file"},
-		"empty token file":    {strings.Replace(good, "client-key: node.pem", "client-key: node.pem\n    tokenFile: empty", 1), "users[test].tokenFile", "is empty"},
+		"empty":                        {" \n", "", "the file is empty"},
+		"no YAML":                      {"a: [", "", "did not find"},
+		"another object":               {"apiVersion: v1\nkind: Pod\n", "", `"Pod"`},
+		"no context chosen":            {strings.Replace(good, "current-context: test", "", 1), "current-context", "is required"},
+		"no such context":              {strings.Replace(good, "current-context: test", "current-context: else", 1), "current-context", `context "else" does not exist`},
+		"no such cluster":              {strings.Replace(good, "{cluster: test", "{cluster: else", 1), "contexts[test].cluster", `cluster "else" does not exist`},
+		"no cluster":                   {strings.Replace(good, "{cluster: test, ", "{", 1), "contexts[test].cluster", "is required"},
+		"no such user":                 {strings.Replace(good, "user: test}", "user: else}", 1), "contexts[test].user", `user "else" does not exist`},
+		"no user":                      {strings.Replace(good, ", user: test}", "}", 1), "contexts[test].user", "is required"},
+		"no server":                    {c.text(""), "clusters[test].server", "is required"},
+		"no address":                   {c.text("apiserver:6443"), "clusters[test].server", "is not the address of a server"},
+		"no host":                      {c.text("https://"), "clusters[test].server", "is not the address of a server"},
+		"bad address":                  {c.text("https://a:b:c"), "clusters[test].server", "invalid"},
+		"no CA file":                   {strings.Replace(good, "ca.crt", "none.crt", 1), "clusters[test].certificate-authority", "no such file"},
+		"empty CA file":                {strings.Replace(good, "ca.crt", "empty", 1), "clusters[test].certificate-authority", "is empty"},
+		"CA is none":                   {strings.Replace(good, "ca.crt", "kubeconfig", 1), "clusters[test].certificate-authority", "certificates"},
+		"CA data is not a certificate": {strings.Replace(good, "certificate-authority: ca.crt", "certificate-authority-data: "+base64.StdEncoding.EncodeToString([]byte("x")), 1), "clusters[test].certificate-authority-data", "certificates"},
+		"data is not base64":           {strings.Replace(good, "certificate-authority: ca.crt", "certificate-authority-data: '%%'", 1), "", "base64"},
+		"no certificate file":          {strings.Replace(good, "certificate: node.pem", "certificate: none.pem", 1), "users[test].client-certificate", "no such file"},
+		"no key":                       {strings.Replace(good, "client-key: node.pem", "", 1), "users[test].client-key", "is required"},
+		"no certificate":               {strings.Replace(good, "client-certificate: node.pem", "", 1), "users[test].client-certificate", "is required"},
+		"certificate is none":          {strings.Replace(good, "certificate: node.pem", "certificate: kubeconfig", 1), "users[test].client-certificate", "certificates"},
+		"key of another":               {strings.Replace(good, "certificate: node.pem", "certificate: other.crt", 1), "users[test].client-key", "match"},
+		"expired":                      {strings.ReplaceAll(good, "node.pem", "expired.pem"), "users[test].client-certificate", "expired"},
+		"no token file":                {strings.Replace(good, "client-key: node.pem", "client-key: node.pem\n    tokenFile: none", 1), "users[test].tokenFile", "no such file"},
+		"empty token file":             {strings.Replace(good, "client-key: node.pem", "client-key: node.pem\n    tokenFile: empty", 1), "users[test].tokenFile", "is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.write("kubeconfig", []byte(x.text))
@@ -167,7 +167,7 @@ func TestKubeconfigChanges(t *testing.T) {
 	require.Eventually(t, feed.shows("a", "3"), time.Minute, 5*time.Millisecond)
 
 	stop()
-	require.Equal(t, 1, strings.Count(log.String(), "late.pem"), "what is wrong is logged once: %s", log.String())
+	require.Equal(t, 1, strings.Count(log.String(), "late.pem"), "a fault is logged once: %s", log.String())
 	require.ErrorIs(t, client.Run(t.Context()), apiserver.ErrAlreadyRun)
 }
 

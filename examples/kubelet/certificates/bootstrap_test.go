@@ -89,14 +89,14 @@ func TestBootstrap(t *testing.T) {
 		require.Equal(t, "CN=system:node:worker,O=system:nodes", asked.Subject.String())
 		require.True(t, ended())
 		require.NoError(t, j.result)
-		require.Len(t, names(t, j.config.Store.Dir), 2, "the key has gone")
+		require.Len(t, names(t, j.config.Store.Dir), 2, "the key file was removed")
 
 		config, err := clientcmd.LoadFromFile(j.config.Kubeconfig)
 		require.NoError(t, err)
 		require.Equal(t, "http://server.test", config.Clusters["default-cluster"].Server)
 		user := config.AuthInfos["default-auth"]
 		require.Equal(t, []string{j.config.Store.CurrentPath(), j.config.Store.CurrentPath()}, []string{user.ClientCertificate, user.ClientKey})
-		require.Empty(t, user.Token, "the bootstrap credentials stay behind")
+		require.Empty(t, user.Token, "the bootstrap credentials are not copied")
 		info, err := os.Stat(j.config.Kubeconfig)
 		require.NoError(t, err)
 		require.Equal(t, fs.FileMode(0o600), info.Mode())
@@ -105,7 +105,7 @@ func TestBootstrap(t *testing.T) {
 		require.Equal(t, time.Now().Add(100*time.Hour).Unix(), client.Expires().Unix())
 
 		require.NoError(t, os.Remove(j.config.From))
-		j.joins("the bootstrap kubeconfig is not looked at")
+		j.joins("the bootstrap kubeconfig is not read")
 		require.Len(t, apitest.All[*certv1.CertificateSigningRequest](j.Server), 1)
 	})
 }

@@ -76,7 +76,7 @@ func TestAuthoritiesAreFollowed(t *testing.T) {
 		require.Error(t, verify(b))
 		before := f.Current()
 		time.Sleep(10 * pollPeriod)
-		require.Same(t, before, f.Current(), "what does not change stays")
+		require.Same(t, before, f.Current(), "unchanged files keep their certificate")
 		require.NoError(t, os.Symlink("2", at(dir, "new")))
 		require.NoError(t, os.Rename(at(dir, "new"), at(dir, "ca.crt")))
 		time.Sleep(2 * pollPeriod)
@@ -138,7 +138,7 @@ func TestSelfSigned(t *testing.T) {
 
 	before := read(t, cert)
 	makes()
-	require.Equal(t, before, read(t, cert), "what is there stays")
+	require.Equal(t, before, read(t, cert), "existing files stay")
 	require.NoError(t, os.Remove(cert)) // state after a kill in between
 	makes()
 	_, err = NewServing(cert, key, nil)
@@ -146,7 +146,7 @@ func TestSelfSigned(t *testing.T) {
 
 	write(t, key, []byte("no key"))
 	_, _, err = SelfSigned(dir, "worker-1")
-	require.ErrorContains(t, err, "kubelet.key", "what somebody may have put there is not replaced")
+	require.ErrorContains(t, err, "kubelet.key", "foreign files are not replaced")
 	_, _, err = SelfSigned("", "x")
 	require.EqualError(t, err, "certificates: dir and host are required")
 }

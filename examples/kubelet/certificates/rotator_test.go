@@ -122,7 +122,7 @@ func TestRotation(t *testing.T) {
 			share := time.Since(began).Hours() / 1000
 			require.InDelta(t, 0.8, share, 0.101)
 			shares[int(share*200)] = true
-			require.Equal(t, before, serial(r.Current()), "the old one counts meanwhile")
+			require.Equal(t, before, serial(r.Current()), "the old certificate stays in use")
 			r.issue(r.only(), 1000*time.Hour)
 			require.NotEqual(t, before, serial(r.Current()))
 			require.InDelta(t, time.Since(began).Hours(), r.ages[len(r.ages)-1].Hours(), 0.1)
@@ -150,7 +150,7 @@ func TestExpired(t *testing.T) {
 func TestAddressesChange(t *testing.T) {
 	rotating(t, func(t *testing.T, r *rotation) {
 		time.Sleep(time.Hour)
-		require.Empty(t, r.pending(), "there is nothing to ask for yet")
+		require.Empty(t, r.pending(), "no template yet")
 		r.move("10.0.0.1")
 		old := r.only()
 		r.Wake()
@@ -159,15 +159,15 @@ func TestAddressesChange(t *testing.T) {
 		r.move("10.0.0.2")
 		require.Len(t, r.pending(), 2)
 		r.issue(old, 10*time.Hour)
-		require.Nil(t, r.Current(), "it is for an address of the past")
+		require.Nil(t, r.Current(), "it has a former address")
 		r.issue(r.only(), 10*time.Hour)
 		require.Equal(t, "10.0.0.2", r.Current().Leaf.IPAddresses[0].String())
 		r.move("10.0.0.2", "10.0.0.3")
-		require.NotNil(t, r.Current(), "the old one is better than none")
+		require.NotNil(t, r.Current(), "the old certificate stays in use")
 		r.issue(r.only(), 10*time.Hour)
 		require.Len(t, r.Current().Leaf.IPAddresses, 2)
 		r.move("10.0.0.3")
-		require.Empty(t, r.pending(), "it has more than it needs")
+		require.Empty(t, r.pending(), "it has more names than required")
 		r.move()
 		require.Empty(t, r.pending())
 		require.NotNil(t, r.Current())
@@ -221,7 +221,7 @@ func TestUnusableCertificatesAreRejected(t *testing.T) {
 		require.NoError(t, os.MkdirAll(r.config.Store.Dir, 0o700))
 		write(t, r.config.Store.CurrentPath(), nil)
 		r.issue(next(), time.Hour)
-		require.ErrorContains(t, r.Err(), "is not a symbolic link", "one that cannot be stored")
+		require.ErrorContains(t, r.Err(), "is not a symbolic link", "it cannot be stored")
 		require.Nil(t, r.Current())
 	}, "10.0.0.1")
 }

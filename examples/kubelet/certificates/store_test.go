@@ -45,7 +45,7 @@ func TestStore(t *testing.T) {
 	_, key := ca.pair(ClientRequest("c"), time.Hour)
 	_, err = s.Update(cert, key)
 	require.ErrorContains(t, err, "kubelet-client-current.pem")
-	require.Equal(t, "system:node:b", name(), "halves of two are not stored")
+	require.Equal(t, "system:node:b", name(), "a certificate and another key are not stored")
 
 	require.NoError(t, os.Remove(s.CurrentPath()))
 	write(t, s.CurrentPath(), []byte("somebody's"))
@@ -68,7 +68,7 @@ func TestStoreOfReferenceKubelet(t *testing.T) {
 	_, err := s.Current()
 	require.NoError(t, err)
 	_, err = os.Lstat(s.CurrentPath())
-	require.NoError(t, err, "others look for it under this name")
+	require.NoError(t, err, "other programs expect this name")
 	cert, key = ca.pair(ClientRequest("b"), time.Hour)
 	_, err = s.Update(cert, key)
 	require.NoError(t, err)

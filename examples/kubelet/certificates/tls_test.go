@@ -91,7 +91,7 @@ func TestServer(t *testing.T) {
 	state, err := handshake(t, server, client())
 	require.NoError(t, err)
 	require.Equal(t, uint16(tls.VersionTLS13), state.Version)
-	require.Equal(t, [][]byte{ca.cert.RawSubject}, asked, "clients learn whose certificates are known")
+	require.Equal(t, [][]byte{ca.cert.RawSubject}, asked, "clients receive the names of the authorities")
 	state, err = handshake(t, server, client(func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }))
 	require.NoError(t, err)
 	require.Equal(t, tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, state.CipherSuite)
@@ -106,11 +106,11 @@ func TestServer(t *testing.T) {
 	clientCAs = x509.NewCertPool()
 	clientCAs.AddCert(other.cert)
 	_, err = handshake(t, server, client())
-	require.NoError(t, err, "a certificate of others is no reason to hang up: there may be a token")
+	require.NoError(t, err, "a certificate of another authority does not end the connection: the client may have a token")
 	require.Equal(t, [][]byte{other.cert.RawSubject}, asked)
 
 	asked = nil
 	_, err = handshake(t, settings.Server(func() *tls.Certificate { return current }, nil), client())
 	require.NoError(t, err)
-	require.Nil(t, asked, "nobody is asked for a certificate without authorities")
+	require.Nil(t, asked, "no client certificate is requested without authorities")
 }

@@ -125,9 +125,9 @@ func TestValues(t *testing.T) {
 	require.NoError(t, memory.Remove(t.Context(), container))
 	require.NoError(t, open(t, memory, kubelet.Config{}).Prepare(t.Context(), podOf("u", v1.PodQOSGuaranteed, 250)))
 	v, _ = memory.Get("/kubepods/podu")
-	require.EqualValues(t, 25_000, v.Quota, "an agent that was killed before it had finished")
+	require.EqualValues(t, 25_000, v.Quota, "incomplete values of an earlier agent are corrected")
 
-	require.NoError(t, memory.Remove(t.Context(), cgroups.Name{"kubepods", "podu"}), "by somebody else")
+	require.NoError(t, memory.Remove(t.Context(), cgroups.Name{"kubepods", "podu"}), "by another program")
 	require.NoError(t, s.Prepare(t.Context(), podOf("u", v1.PodQOSGuaranteed, 1000)))
 	_, ok = memory.Get("/kubepods/podu")
 	require.True(t, ok, "it is made anew")
@@ -256,7 +256,7 @@ func TestReappearingCgroupIsRemoved(t *testing.T) {
 		require.Empty(t, left())
 		require.NoError(t, open(t, memory, kubelet.Config{}).Prepare(t.Context(), pod))
 		time.Sleep(time.Hour)
-		require.Empty(t, left(), "by now it is somebody else's")
+		require.Empty(t, left(), "it belongs to another agent by now")
 	})
 }
 

@@ -173,7 +173,7 @@ func TestDriverAndAgentRestart(t *testing.T) {
 		require.NoError(t, os.WriteFile(path.Path+"/f", nil, 0o600))
 		d.Stop()
 		w.eventually("gone", func() bool { return w.Driver("d") == nil })
-		require.NoError(t, m.Prepare(t.Context(), pod("1", "a.d")), "what is mounted stays")
+		require.NoError(t, m.Prepare(t.Context(), pod("1", "a.d")), "mounts stay")
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorContains(t, m.Prepare(short, pod("2", "a.d")), `driver "d" is not registered`)

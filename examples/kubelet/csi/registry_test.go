@@ -191,7 +191,7 @@ func TestHangingPluginBlocksNoOther(t *testing.T) {
 	good := w.start(&csitest.Driver{Name: "good"})
 	w.eventually("told", func() bool { return len(good.Told()) == 1 })
 	require.Nil(t, w.Driver("NodeGetInfo"))
-	w.eventually("it is said since when", func() bool { return strings.Contains(w.Absence("NodeGetInfo"), "registering since 20") })
+	w.eventually("the absence has the start time", func() bool { return strings.Contains(w.Absence("NodeGetInfo"), "registering since 20") })
 	require.Empty(t, w.Absence("good")+w.Absence("unknown"))
 }
 

@@ -111,7 +111,7 @@ func TestMeasureOnlyRequiredParts(t *testing.T) {
 	require.Empty(t, u.Pods)
 	require.Equal(t, uint64(500), u.Signals["memory.available"].Available)
 	_, asked = s.measure(t, m)
-	require.Equal(t, "node", asked, "where images are stays the same")
+	require.Equal(t, "node", asked, "the disk of images stays the same")
 
 	s.pods = append(s.pods, podWith("volume", withEmptyDir))
 	u, asked = s.measure(t, m)
@@ -169,7 +169,7 @@ func TestThresholdAboveCapacity(t *testing.T) {
 	require.NoError(t, err)
 	for range 3 {
 		u, _ := s.measure(t, m)
-		require.Contains(t, u.Signals, eviction.MemoryAvailable, "the other threshold of it can be met")
+		require.Contains(t, u.Signals, eviction.MemoryAvailable, "the other threshold of the signal counts")
 		require.NotContains(t, u.Signals, eviction.PIDAvailable)
 	}
 	require.Equal(t, 1, strings.Count(s.log.String(), "memory.available"))

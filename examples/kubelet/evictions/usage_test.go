@@ -23,7 +23,7 @@ func filesystem(available, inodes uint64) *statsapi.FsStats {
 }
 
 func TestSignals(t *testing.T) {
-	require.Empty(t, Signals(&statsapi.Summary{}), "what is not told is not known")
+	require.Empty(t, Signals(&statsapi.Summary{}), "missing figures are unknown")
 	require.Empty(t, Signals(&statsapi.Summary{Node: statsapi.NodeStats{
 		Memory: &statsapi.MemoryStats{Time: noon, WorkingSetBytes: new(uint64(1))}, Fs: &statsapi.FsStats{Time: noon, AvailableBytes: new(uint64(1))},
 		Runtime: &statsapi.RuntimeStats{}, Rlimit: &statsapi.RlimitStats{Time: noon, MaxPID: new(int64(5))},
@@ -99,7 +99,7 @@ func TestDisksOf(t *testing.T) {
 		want               eviction.Disks
 		err                string
 	}{
-		"nothing told":            {nil, nil, eviction.OneDisk, ""},
+		"no response":             {nil, nil, eviction.OneDisk, ""},
 		"no place":                {at(""), at(""), eviction.OneDisk, ""},
 		"one":                     {at("/same"), at("/same"), eviction.OneDisk, ""},
 		"images":                  {at("/images"), at("/images"), eviction.ImageDisk, ""},

@@ -218,7 +218,7 @@ func TestFailures(t *testing.T) {
 				require.Equal(t, []string{drop}, k.now()["iptables filter KUBE-FIREWALL"])
 				k.change(func() { k.fails[command], k.chains = 4, newKernel().chains })
 				pass(time.Minute)
-				require.Equal(t, 2, strings.Count(log.String(), "not created"), "a failure after a success is another one")
+				require.Equal(t, 2, strings.Count(log.String(), "not created"), "a failure after a success is logged again")
 			})
 		})
 	}

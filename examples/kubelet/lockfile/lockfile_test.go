@@ -69,7 +69,7 @@ func TestFileIsRemoved(t *testing.T) {
 	require.NoError(t, os.Chmod(path, 0o640))
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, <-contended)
-	require.NoError(t, first.Contended(t.Context()), "it has gone already")
+	require.NoError(t, first.Contended(t.Context()), "it was removed already")
 
 	second := acquire(t, path)
 	contended = watched(t, t.Context(), second)

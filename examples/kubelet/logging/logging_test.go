@@ -89,8 +89,8 @@ func ExampleNew() {
 	if err != nil {
 		panic(err)
 	}
-	log.Debug("nobody sees this")
+	log.Debug("not logged")
 	setVerbosity(logging.DebugVerbosity)
-	log.Debug("but this")
+	log.Debug("logged")
 	// Output:
 }

@@ -256,7 +256,7 @@ func TestServers(t *testing.T) {
 	families, err := m.all.Gather()
 	require.NoError(t, err)
 	i := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == "kubelet_http_requests_duration_seconds" })
-	require.Len(t, families[i].GetMetric(), 5, "also of what panicked")
+	require.Len(t, families[i].GetMetric(), 5, "also after a panic")
 }
 
 func TestClient(t *testing.T) {

@@ -55,7 +55,7 @@ func TestAddresses(t *testing.T) {
 		{"given, of another machine", Addressing{IPs: []netip.Addr{addr("10.0.0.2")}}, nil, nil, "--node-ip: 10.0.0.2 is not an address of this machine"},
 		{"the host's name", Addressing{Hostname: "192.0.2.9"}, nil, []string{"192.0.2.9", "192.0.2.9"}, ""},
 		{"the node's name", Addressing{Network: resolves("10.9.9.9", "127.0.0.1", "2001:db8::1", "10.0.0.1")}, nil, []string{"10.0.0.1", "h"}, ""},
-		{"the node's name, of the other family", Addressing{Network: resolves("2001:db8::1")}, nil, []string{"2001:db8::1", "h"}, ""},
+		{"the node's name, other family", Addressing{Network: resolves("2001:db8::1")}, nil, []string{"2001:db8::1", "h"}, ""},
 		{"the node's name, IPv6 preferred", Addressing{IPs: unspecified("::"), Network: resolves("10.0.0.1", "2001:db8::1")}, nil, []string{"2001:db8::1", "h"}, ""},
 		{"the node's name, mapped", Addressing{Network: resolves("::ffff:10.0.0.1")}, nil, []string{"10.0.0.1", "h"}, ""},
 		{"the default route", Addressing{}, nil, []string{"10.0.0.1", "h"}, ""},

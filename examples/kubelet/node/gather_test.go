@@ -44,7 +44,7 @@ func TestGatherer(t *testing.T) {
 	require.Equal(t, "containerd://2.2.1", f.Versions.Runtime)
 	require.Equal(t, "v1.36.3+podwright", f.Versions.Agent)
 	require.Equal(t, []nodestatus.Image{{Digests: []string{"d"}, Tags: []string{"t"}, Bytes: 7}}, f.Images)
-	require.Nil(t, f.Handlers, "the runtime has not said anything yet")
+	require.Nil(t, f.Handlers, "no response from the runtime yet")
 	require.Nil(t, f.Features)
 	require.Nil(t, f.VolumesInUse)
 	require.Equal(t, &nodestatus.Pressure{Disk: true}, f.Pressure)
@@ -72,7 +72,7 @@ func TestGatherer(t *testing.T) {
 	f.Now = time.Now()
 	blind := nodestatus.Compute(status, f)
 	require.False(t, nodestatus.Ready(blind))
-	require.Equal(t, status.Allocatable, blind.Allocatable, "what is set aside stays so")
+	require.Equal(t, status.Allocatable, blind.Allocatable, "allocatable resources stay")
 	require.Equal(t, status.Images, blind.Images)
 }
 

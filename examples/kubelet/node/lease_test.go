@@ -33,7 +33,7 @@ func TestLeaseIsRenewed(t *testing.T) {
 		require.Equal(t, "kube-node-lease", lease.Namespace)
 		pass(time.Hour)
 		require.InDelta(t, 3600/10.2, len(api.Calls(nodetest.UpdateLease)), 10)
-		require.LessOrEqual(t, len(api.Calls(nodetest.GetLease)), 3, "its version is known")
+		require.LessOrEqual(t, len(api.Calls(nodetest.GetLease)), 3, "a renewal needs no read of the lease")
 		require.False(t, expired(api.Lease("n")))
 		require.NoError(t, r.Health())
 	})
@@ -87,7 +87,7 @@ func TestFaultyAPI(t *testing.T) {
 			calls[c.Verb]++
 			return []error{
 				apierrors.NewTooManyRequests("slow down", 1), apierrors.NewInternalError(errors.New("etcd")),
-				apierrors.NewConflict(v1.Resource("nodes"), "n", errors.New("somebody was faster")), nil, nil,
+				apierrors.NewConflict(v1.Resource("nodes"), "n", errors.New("another client was faster")), nil, nil,
 			}[calls[c.Verb]%5]
 		}},
 		"lost answers": {After: func(_ context.Context, c nodetest.Call) error {
@@ -144,7 +144,7 @@ func TestTwins(t *testing.T) {
 				api.Forget()
 				pass(20 * time.Minute)
 				require.Less(t, len(api.Calls()), 2*5*1200/10, "two calls for a status and three for a lease, of each in 10 s")
-				require.Equal(t, 1, second.logCount("msg=\"another agent seems"), "said once")
+				require.Equal(t, 1, second.logCount("msg=\"another agent seems"), "logged once")
 				require.False(t, expired(api.Lease("n")))
 
 				// The report ends after the other agent has stopped.

@@ -61,8 +61,8 @@ func TestRegistrationCreatesTheNode(t *testing.T) {
 		require.Equal(t, n.Spec, again.Spec)
 		require.Equal(t, n.UID, again.UID)
 		require.Len(t, api.Calls(nodetest.PatchNode), 1)
-		require.Equal(t, []string{"Starting"}, second.eventReasons(), "a restart is nothing that happens to the node")
-		require.NoError(t, second.Health(), "an agent that ran here before is no other one")
+		require.Equal(t, []string{"Starting"}, second.eventReasons(), "a restart causes no events of the node")
+		require.NoError(t, second.Health(), "an earlier agent on this machine is not reported as another agent")
 	})
 }
 
@@ -99,10 +99,10 @@ func TestRegistrationCorrectsTheNode(t *testing.T) {
 				require.Equal(t, "linux", n.Labels["kubernetes.io/os"])
 				require.Equal(t, "new", n.Labels["topology.kubernetes.io/zone"])
 				require.Equal(t, "yes", n.Labels["theirs"])
-				require.NotContains(t, n.Labels, "example.com/late", "only what has a meaning to Kubernetes")
+				require.NotContains(t, n.Labels, "example.com/late", "only labels with a meaning to Kubernetes")
 				require.Equal(t, map[string]string{"theirs": "yes", attach: "true"}, n.Annotations)
 				require.Equal(t, "theirs", n.Spec.Taints[0].Key)
-				require.Len(t, n.Spec.Taints, 1, "taints are given to new nodes only")
+				require.Len(t, n.Spec.Taints, 1, "only new nodes get taints")
 				require.NotContains(t, n.Status.Capacity, v1.ResourceName("hugepages-2Mi"))
 				require.True(t, n.Status.Capacity.Name("example.com/gpu", resource.DecimalSI).IsZero())
 				require.True(t, n.Status.Allocatable.Name("example.com/gpu", resource.DecimalSI).IsZero())
@@ -136,7 +136,7 @@ func TestRegistrationIsRetried(t *testing.T) {
 		begun := time.Now()
 		pass(time.Hour) // A13
 		require.ErrorContains(t, r.Health(), "connection refused")
-		require.Equal(t, 1, r.logCount("part=registration"), "what goes on is said once")
+		require.Equal(t, 1, r.logCount("part=registration"), "a lasting failure is logged once")
 		calls := api.Calls(nodetest.CreateNode)
 		require.InDelta(t, time.Hour/(7*time.Second), len(calls), 10)
 		for i, want := range []time.Duration{0, 100, 300, 700, 1500, 3100, 6300, 12700, 19700} {
@@ -148,7 +148,7 @@ func TestRegistrationIsRetried(t *testing.T) {
 		pass(8 * time.Second)
 		require.NoError(t, r.Health())
 		require.Len(t, api.Calls(nodetest.CreateNode), 1)
-		require.LessOrEqual(t, len(api.Calls()), 8, "nothing has piled up: %v", api.Calls())
+		require.LessOrEqual(t, len(api.Calls()), 8, "calls did not accumulate: %v", api.Calls())
 		require.NotNil(t, api.Lease("n"))
 	})
 }
@@ -158,7 +158,7 @@ func TestNoRegister(t *testing.T) {
 		pass(time.Minute)
 		require.Nil(t, api.Node("n"))
 		require.ErrorContains(t, r.Health(), "waiting until the node is created")
-		require.Nil(t, api.Lease("n"), "a lease without a node is nobody's")
+		require.Nil(t, api.Lease("n"), "no lease without a node")
 		api.Edit("n", func(n *v1.Node) { n.Labels = map[string]string{"kubernetes.io/hostname": "theirs"} })
 		pass(15 * time.Second)
 		require.Equal(t, "True KubeletReady", ready(api.Node("n")))
@@ -188,7 +188,7 @@ func TestExternalCloud(t *testing.T) {
 // A node that is deleted while the agent runs is created again; one recreated by others is taken
 // over.
 func TestNodeDeletedUnderTheAgent(t *testing.T) {
-	for name, remake := range map[string]bool{"by the agent": false, "by somebody else": true} {
+	for name, remake := range map[string]bool{"by the agent": false, "by another client": true} {
 		t.Run(name, func(t *testing.T) {
 			tainted := func(r *rig) { r.cfg.Taints = []v1.Taint{{Key: "ours", Effect: v1.TaintEffectNoExecute}} }
 			rigged(t, nil, tainted, func(t *testing.T, r *rig, api *nodetest.API) {

@@ -47,7 +47,7 @@ func TestRuntimeThatGoesDown(t *testing.T) {
 		r.set(func() { r.notReady = nil })
 		r.Wake()
 		pass(0)
-		require.Equal(t, "True KubeletReady", ready(api.Node("n")), "who is woken does not wait for its time")
+		require.Equal(t, "True KubeletReady", ready(api.Node("n")), "a requested round does not wait for its period")
 		require.Equal(t, []string{"NodeNotReady", "NodeReady"}, r.eventReasons()[4:])
 
 		// Constant wake-ups cause one round a second.
@@ -70,7 +70,7 @@ func TestFirstReadyStatus(t *testing.T) {
 		r.set(func() { r.notReady = nil })
 		pass(100 * time.Millisecond)
 		require.Equal(t, "True KubeletReady", ready(api.Node("n")))
-		require.Less(t, len(api.Calls()), 10, "it is looked for without the API")
+		require.Less(t, len(api.Calls()), 10, "readiness is polled without the API")
 	})
 }
 
@@ -84,11 +84,11 @@ func TestRoundHasFiveAttempts(t *testing.T) {
 		r.set(func() { r.pressure.Memory, r.failures = true, 0 })
 		pass(time.Minute)
 		require.Len(t, api.Calls(nodetest.PatchNode), 5)
-		require.Equal(t, 4, r.failures, "for all but the first")
+		require.Equal(t, 4, r.failures, "for all attempts but the first")
 		require.ErrorContains(t, r.Health(), "writing the status")
 		require.ErrorIs(t, r.Health(), context.DeadlineExceeded)
 		require.False(t, expired(api.Lease("n")), "the lease does not wait for the status")
-		require.NotContains(t, r.eventReasons(), "NodeHasInsufficientMemory", "what was not written has not happened")
+		require.NotContains(t, r.eventReasons(), "NodeHasInsufficientMemory", "no event before the status is written")
 		down.Store(false)
 		pass(time.Minute)
 		require.NoError(t, r.Health())

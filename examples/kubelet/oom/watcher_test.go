@@ -195,7 +195,7 @@ func whileWatched(t *testing.T, do func(), wanted func(oom.Kill) bool) (found oo
 		select {
 		case found = <-told:
 		case <-time.After(time.Minute):
-			t.Fatal("the kernel has not told, or nobody has listened")
+			t.Fatal("the kill was not reported")
 		}
 	}
 	cancel()

@@ -63,7 +63,7 @@ func TestPagesInABrowser(t *testing.T) {
 	link := regexp.MustCompile(`href="(/statusz/pods/default/a[^"]*)"`).FindStringSubmatch(all)
 	require.NotNil(t, link)
 	one := browse(t, program, base+html.UnescapeString(link[1]), "pod.png")
-	require.Contains(t, one, "<title>default/a on n</title>", "what a pod says did not run")
+	require.Contains(t, one, "<title>default/a on n</title>", "the script of a pod did not run")
 	require.Contains(t, one, "&lt;script&gt;document.title")
 	require.Contains(t, one, "&lt;/pre&gt;&lt;script&gt;")
 	mu.Lock()

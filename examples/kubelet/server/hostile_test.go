@@ -143,7 +143,7 @@ func TestResetFlood(t *testing.T) {
 			<-read
 			_ = conn.Close()
 			if sent >= 1<<19 || !calm.Load() {
-				t.Errorf("after %d requests: told to calm down: %t", sent, calm.Load())
+				t.Errorf("after %d requests: ENHANCE_YOUR_CALM: %t", sent, calm.Load())
 			}
 		})
 	}

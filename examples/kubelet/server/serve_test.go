@@ -123,7 +123,7 @@ func TestClientThatNeverReads(t *testing.T) {
 				require.Empty(t, gaveUp)
 				time.Sleep(6 * time.Second)
 				synctest.Wait()
-				require.Len(t, gaveUp, 1, "before anything was read")
+				require.Len(t, gaveUp, 1, "before the first read")
 				require.True(t, cut(t, deaf))
 			})
 		})
@@ -188,7 +188,7 @@ func TestManyConnections(t *testing.T) {
 				good := dial()
 				readResponse(t, good)
 				readResponse(t, good)
-				require.Equal(t, begun, time.Now(), "nobody waits for a deadline")
+				require.Equal(t, begun, time.Now(), "no wait for a deadline")
 				if c.what == "closed by itself" {
 					return
 				}

@@ -27,7 +27,7 @@ func TestLogindSignalsAndDelays(t *testing.T) {
 	defer cancel()
 	s, err := shutdown.Logind{Address: address, DropIn: l.DropIn}.Connect(ctx, 3*time.Second)
 	require.NoError(t, err)
-	require.NoFileExists(t, l.DropIn, "logind waits for long enough")
+	require.NoFileExists(t, l.DropIn, "logind's delay is long enough")
 	defer s.Close()
 
 	lock, err := s.Lock(ctx)

@@ -186,7 +186,7 @@ func TestSummary(t *testing.T) {
 	s, p := newScene(t, 2, nil)
 	before, err := p.Summary(t.Context(), All)
 	require.NoError(t, err)
-	require.Empty(t, before.Pods[0].VolumeStats, "nothing was measured yet, and nobody waits")
+	require.Empty(t, before.Pods[0].VolumeStats, "no measurements yet, and no wait")
 	require.Nil(t, before.Pods[0].Containers[0].Logs)
 	measuredAll(t, p)
 
@@ -303,7 +303,7 @@ func TestMeasuring(t *testing.T) {
 	require.Eventually(t, func() bool {
 		all, err := p.Summary(ctx, All)
 		return err == nil && len(all.Pods[1].VolumeStats) == 4 && len(all.Pods[0].VolumeStats) == 3 && all.Pods[0].Containers[0].Logs != nil
-	}, time.Minute, 5*time.Millisecond, "one that hangs holds up no other of its pod")
+	}, time.Minute, 5*time.Millisecond, "a hanging volume delays no other volume of its pod")
 	cancel()
 	require.NoError(t, <-done)
 	dir := filepath.Join(s.root, "volumes/uid-1/scratch")
@@ -476,7 +476,7 @@ func TestFailedMeasurementIsUnknown(t *testing.T) {
 	require.NoError(t, err)
 	v := all.Pods[0].VolumeStats[2]
 	require.EqualValues(t, 5, *v.UsedBytes)
-	require.Nil(t, v.InodesUsed, "the driver does not say it")
+	require.Nil(t, v.InodesUsed, "the driver does not report it")
 
 	asleep.Store(true)
 	look()

@@ -108,7 +108,7 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("WATCHDOG_USEC", "")
 	n, err := New(Config{Check: healthy})
 	require.NoError(t, err)
-	require.NoError(t, n.Ready(), "nobody wants to know")
+	require.NoError(t, n.Ready(), "no service manager")
 	run(t, n)
 
 	for usec, says := range map[string]string{"1500000": "1.5s", "2000000": "must be longer than 2s", "x": "WATCHDOG_USEC", "-5": "WATCHDOG_USEC"} {

@@ -184,7 +184,7 @@ func TestSpanBeforeRunIsDropped(t *testing.T) {
 	} {
 		ctx, end := begin(t.Context())
 		require.Equal(t, t.Context(), ctx)
-		end(errors.New("nobody hears this"))
+		end(errors.New("of a dropped span"))
 	}
 }
 

@@ -44,7 +44,7 @@ func TestApply(t *testing.T) {
 	want := []string{"vm.overcommit_memory: 0 -> 1", "kernel.keys.root_maxkeys: 200 -> 1000000"}
 	require.Equal(t, want, changed)
 	require.NoError(t, tuning.Apply(c))
-	require.Equal(t, want, changed, "nothing is left to change")
+	require.Equal(t, want, changed, "a second run changes no parameter")
 	c.Write, c.OnChange = nil, nil
 	require.NoError(t, tuning.Apply(c))
 }

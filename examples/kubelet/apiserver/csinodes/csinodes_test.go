@@ -140,7 +140,7 @@ func TestEntriesFollowDrivers(t *testing.T) {
 		for range 10 {
 			s.show()
 		}
-		require.Len(t, s.server.Calls(), calls, "the Node has everything")
+		require.Len(t, s.server.Calls(), calls, "the Node has all entries")
 		for range 10 {
 			s.register("e", csi.NodeInfo{NodeID: "e1"})
 		}
@@ -159,7 +159,7 @@ func TestEntriesFollowDrivers(t *testing.T) {
 		require.Equal(t, "{}", s.entries())
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		require.Empty(t, s.Manager.drivers, "nothing is left to remember")
+		require.Empty(t, s.Manager.drivers, "no removed driver is remembered")
 	})
 }
 
@@ -176,7 +176,7 @@ func TestForeignEntriesStay(t *testing.T) {
 			n.Annotations = map[string]string{Annotation: `{"other":"o"}`, "x": "y"}
 			n.Labels = map[string]string{"l": "m"}
 		})
-		require.Equal(t, s.node().UID, s.csiNode().OwnerReferences[0].UID, "it is owned from now on")
+		require.Equal(t, s.node().UID, s.csiNode().OwnerReferences[0].UID, "it now has the owner")
 		s.register("other") // deregistered, but never registered here
 		s.register("d", in("a"))
 		s.show()

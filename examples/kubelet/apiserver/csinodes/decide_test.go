@@ -33,7 +33,7 @@ func TestNodePatch(t *testing.T) {
 		"null":                     {nodeWith("null", nil), &csi.NodeInfo{NodeID: "i"}, head + `"annotations":{"csi.volume.kubernetes.io/nodeid":"{\"d\":\"i\"}"},` + tail},
 		"beside another":           {nodeWith(`{"a":"b"}`, nil), &csi.NodeInfo{NodeID: "i"}, head + `"annotations":{"csi.volume.kubernetes.io/nodeid":"{\"a\":\"b\",\"d\":\"i\"}"},` + tail},
 		"another ID":               {nodeWith(`{"d":"h"}`, nil), &csi.NodeInfo{NodeID: "i"}, head + `"annotations":{"csi.volume.kubernetes.io/nodeid":"{\"d\":\"i\"}"},` + tail},
-		"it is there":              {nodeWith(`{"d":"i"}`, zone("a")), &csi.NodeInfo{NodeID: "i", Topology: zone("a")}, ""},
+		"exists already":           {nodeWith(`{"d":"i"}`, zone("a")), &csi.NodeInfo{NodeID: "i", Topology: zone("a")}, ""},
 		"a label is missing":       {nodeWith(`{"d":"i"}`, nil), &csi.NodeInfo{NodeID: "i", Topology: zone("a")}, head + `"labels":{"topology.d/zone":"a"},` + tail},
 		"gone, beside another":     {nodeWith(`{"a":"b","d":"i"}`, zone("a")), nil, head + `"annotations":{"csi.volume.kubernetes.io/nodeid":"{\"a\":\"b\"}"},` + tail},
 		"gone, the last":           {nodeWith(`{"d":"i"}`, zone("a")), nil, head + `"annotations":{"csi.volume.kubernetes.io/nodeid":null},` + tail},
@@ -64,8 +64,8 @@ func TestEntries(t *testing.T) {
 	have := &storagev1.CSINode{Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{other}}}
 	with := withEntry(have, e)
 	require.Equal(t, []storagev1.CSINodeDriver{other, e}, with.Spec.Drivers)
-	require.Nil(t, withEntry(with, e), "it is there")
-	require.Len(t, have.Spec.Drivers, 1, "what was given is as it was")
+	require.Nil(t, withEntry(with, e), "the entry exists already")
+	require.Len(t, have.Spec.Drivers, 1, "the input is unchanged")
 
 	count := entryOf("d", csi.NodeInfo{NodeID: "i", Topology: map[string]string{"b": "", "a": ""}})
 	require.Equal(t, []storagev1.CSINodeDriver{other, count}, withEntry(with, count).Spec.Drivers, "a count is changed in place")

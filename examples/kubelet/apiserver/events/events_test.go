@@ -123,7 +123,7 @@ func TestOutage(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		server.SetDown(false)
 		time.Sleep(time.Minute)
-		require.Len(t, apitest.All[*v1.Event](server), 100+1, "those that wait and the one that is being written")
+		require.Len(t, apitest.All[*v1.Event](server), 100+1, "waiting events and the one in progress")
 		require.Equal(t, 300-101, r.Lost())
 
 		server.SetFault(func(c apitest.Call) apitest.Fault { return apitest.Fault{Status: 503} })
@@ -133,7 +133,7 @@ func TestOutage(t *testing.T) {
 		server.SetFault(nil)
 		r.Event(pod("new"), v1.EventTypeNormal, "Started", "it runs")
 		time.Sleep(time.Minute)
-		require.Len(t, server.Calls(), n+1, "the old one is news no more")
+		require.Len(t, server.Calls(), n+1, "the old event is dropped")
 	})
 }
 

@@ -183,7 +183,7 @@ func TestLeftovers(t *testing.T) {
 		s.server.Put(other)
 		s.clean(func(uid types.UID) bool { return uid == b.UID }, []*v1.Pod{left})
 		time.Sleep(time.Millisecond)
-		require.NotNil(t, s.mirror("a"), "another one of the name stays")
+		require.NotNil(t, s.mirror("a"), "a mirror pod with another UID stays")
 	})
 }
 
@@ -263,19 +263,19 @@ func TestDecide(t *testing.T) {
 		node  *v1.Node
 		want  step
 	}{
-		"none":                {nil, node, create},
-		"it fits":             {fit, node, nothing},
-		"no node":             {nil, nil, wait},
-		"the node leaves":     {nil, leaving, wait},
-		"a node without UID":  {nil, &v1.Node{}, wait},
-		"another hash":        {change(func(p *v1.Pod) { p.Annotations["kubernetes.io/config.mirror"] = "h0" }), node, replace},
-		"is being deleted":    {change(func(p *v1.Pod) { p.DeletionTimestamp = &now }), node, replace},
-		"another node object": {change(func(p *v1.Pod) { p.OwnerReferences[0].UID = "before" }), node, replace},
-		"not controlled":      {change(func(p *v1.Pod) { p.OwnerReferences[0].Controller = nil }), node, replace},
-		"owned by nobody":     {change(func(p *v1.Pod) { p.OwnerReferences = nil }), node, replace},
-		"no mirror":           {change(func(p *v1.Pod) { delete(p.Annotations, "kubernetes.io/config.mirror") }), node, refuse},
-		"of another node":     {change(func(p *v1.Pod) { p.Spec.NodeName = "another" }), node, refuse},
-		"no mirror, no node":  {change(func(p *v1.Pod) { p.Annotations = nil }), nil, refuse},
+		"none":                      {nil, node, create},
+		"it fits":                   {fit, node, nothing},
+		"no node":                   {nil, nil, wait},
+		"the node is being deleted": {nil, leaving, wait},
+		"a node without UID":        {nil, &v1.Node{}, wait},
+		"another hash":              {change(func(p *v1.Pod) { p.Annotations["kubernetes.io/config.mirror"] = "h0" }), node, replace},
+		"is being deleted":          {change(func(p *v1.Pod) { p.DeletionTimestamp = &now }), node, replace},
+		"another node object":       {change(func(p *v1.Pod) { p.OwnerReferences[0].UID = "before" }), node, replace},
+		"not controlled":            {change(func(p *v1.Pod) { p.OwnerReferences[0].Controller = nil }), node, replace},
+		"without owner":             {change(func(p *v1.Pod) { p.OwnerReferences = nil }), node, replace},
+		"no mirror":                 {change(func(p *v1.Pod) { delete(p.Annotations, "kubernetes.io/config.mirror") }), node, refuse},
+		"of another node":           {change(func(p *v1.Pod) { p.Spec.NodeName = "another" }), node, refuse},
+		"no mirror, no node":        {change(func(p *v1.Pod) { p.Annotations = nil }), nil, refuse},
 	} {
 		require.Equal(t, x.want.String(), decide(pod, x.there, x.node).String(), name)
 	}

@@ -116,7 +116,7 @@ func TestOneWatchForAnObject(t *testing.T) {
 				require.Equal(t, []string{"metadata.name=a"}, c.Query["fieldSelector"], "a node may not read others")
 			}
 		}
-		require.Empty(t, r.changes, "who has asked for an object knows it")
+		require.Empty(t, r.changes, "no change is reported for an object that the request returned")
 
 		r.server.Put(configMap("a", "2"))
 		r.server.Put(&v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "none"}})
@@ -176,7 +176,7 @@ func TestUnreachableServer(t *testing.T) {
 		begun := time.Now()
 		_, err := r.ConfigMap(t.Context(), "ns", "new")
 		require.ErrorContains(t, err, "ConfigMap ns/new: not read yet")
-		require.False(t, volumeobjects.IsNotFound(err), "nobody knows that")
+		require.False(t, volumeobjects.IsNotFound(err), "whether it exists is unknown")
 		require.LessOrEqual(t, time.Since(begun), time.Second)
 		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -261,7 +261,7 @@ func TestServices(t *testing.T) {
 		require.Len(t, all, 1)
 		require.Equal(t, "10.0.0.1", all[0].Spec.ClusterIP)
 		require.Len(t, all[0].Spec.Ports, 1)
-		require.Empty(t, all[0].Annotations, "nobody reads them")
+		require.Empty(t, all[0].Annotations, "unused")
 		require.Empty(t, all[0].Spec.Selector)
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -280,7 +280,7 @@ func TestRuntimeClasses(t *testing.T) {
 		got, err := handler(nil)
 		require.NoError(t, err)
 		require.Empty(t, got)
-		require.Zero(t, r.server.CountCalls("list", "runtimeclasses"), "nobody names one")
+		require.Zero(t, r.server.CountCalls("list", "runtimeclasses"), "without a reference")
 		r.server.Put(&nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "sandboxed"}, Handler: "runsc"})
 		got, err = handler(new("sandboxed"))
 		require.NoError(t, err)
@@ -378,8 +378,8 @@ func TestTrustBundles(t *testing.T) {
 					require.NoError(t, err)
 					return out
 				}
-				require.ElementsMatch(t, []string{"A", "B"}, of(&metav1.LabelSelector{}), "an empty selector is everything")
-				require.Empty(t, of(nil), "none is nothing")
+				require.ElementsMatch(t, []string{"A", "B"}, of(&metav1.LabelSelector{}), "an empty selector matches all")
+				require.Empty(t, of(nil), "a nil selector matches none")
 				require.Equal(t, []string{"B"}, of(&metav1.LabelSelector{MatchLabels: map[string]string{"name": "b"}}))
 				r.changesOf("", "")
 				put("b", "example.com/s", "B2")

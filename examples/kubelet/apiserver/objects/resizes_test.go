@@ -92,7 +92,7 @@ func TestBeginResize(t *testing.T) {
 				spec.ReadOnly = true
 				size, expand, err = r.BeginResize(t.Context(), spec)
 				require.NoError(t, err)
-				require.False(t, expand, "nobody may write to it")
+				require.False(t, expand, "it is read-only")
 				require.Equal(t, int64(8), size)
 			})
 		})

@@ -220,7 +220,7 @@ func TestSourceAndOutages(t *testing.T) {
 		server.SetFault(func(apitest.Call) apitest.Fault { return apitest.Fault{Status: 403} })
 		server.SetDown(false)
 		time.Sleep(3 * time.Hour)
-		require.Nil(t, s.names(t), "a node that may not read its pods does not know them")
+		require.Nil(t, s.names(t), "without permission to read its pods the source is not ready")
 		server.SetFault(nil)
 		time.Sleep(8 * time.Second)
 		require.NotNil(t, s.names(t))

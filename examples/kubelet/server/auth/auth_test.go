@@ -107,7 +107,7 @@ func TestStatusCodesByClient(t *testing.T) {
 			{"no rights", request("GET", "/pods", name("nobody"), ""), "403 Forbidden (user=nobody, verb=get, resource=nodes, subresource(s)=[pods proxy])"},
 			{"no rights, unknown path", request("GET", "/unknown", name("nobody"), ""), "403 Forbidden (user=nobody, verb=get, resource=nodes, subresource(s)=[proxy])"},
 			{"a contradiction", request("GET", "/stats/summary", name("both"), ""), "500 Authorization error (user=both, verb=get, resource=nodes, subresource(s)=[stats])"},
-			{"denied, the other way round", request("GET", "/pods", name("denied"), ""), "200 denied [system:authenticated]"},
+			{"denied pods, allowed proxy", request("GET", "/pods", name("denied"), ""), "200 denied [system:authenticated]"},
 		} {
 			require.Equal(t, x.want, response(w.Auth, x.r), x.name)
 		}
@@ -187,11 +187,11 @@ func TestAnonymous(t *testing.T) {
 		w.server.may["system:anonymous"] = []string{"get healthz"}
 		require.Equal(t, "200 system:anonymous [system:unauthenticated]", response(w.Auth, request("GET", "/healthz", nil, "")))
 		require.Equal(t, "403 Forbidden (user=system:anonymous, verb=get, resource=nodes, subresource(s)=[pods proxy])", response(w.Auth, request("GET", "/pods", nil, "")))
-		require.Equal(t, "401 Unauthorized", response(w.Auth, request("GET", "/healthz", nil, "wrong")), "wrong credentials are not none")
+		require.Equal(t, "401 Unauthorized", response(w.Auth, request("GET", "/healthz", nil, "wrong")), "invalid credentials are not anonymous")
 		require.Equal(t, "401 Unauthorized", response(w.Auth, request("GET", "/healthz", newAuthority(t).client(pkix.Name{CommonName: "x"}), "")))
 		broken := request("GET", "/healthz", nil, "")
 		broken.Header = http.Header{"Upgrade": {"websocket"}, "Connection": {"Upgrade"}, "Sec-Websocket-Protocol": {"v4," + protocolPrefix + "%"}}
-		require.Equal(t, "401 Unauthorized", response(w.Auth, broken), "nor are those that cannot be read")
+		require.Equal(t, "401 Unauthorized", response(w.Auth, broken), "unreadable credentials are refused")
 		w.server.set(func() { w.server.fail = errors.New("down") })
 		require.Equal(t, "401 Unauthorized", response(w.Auth, request("GET", "/healthz", nil, "unknown")))
 

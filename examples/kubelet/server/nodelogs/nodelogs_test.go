@@ -133,7 +133,7 @@ func TestQueriesOfFiles(t *testing.T) {
 		require.NotContains(t, w.Body.String(), "secret")
 	}
 	cfg.Journal, _ = journal(t, "", nil)
-	require.Equal(t, http.StatusOK, get(t, cfg, "/logs/?query=a&query=b").Code, "two services that have said nothing")
+	require.Equal(t, http.StatusOK, get(t, cfg, "/logs/?query=a&query=b").Code, "two services without output")
 }
 
 func TestBadQueries(t *testing.T) {
@@ -151,7 +151,7 @@ func TestBadQueries(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, w.Code, query)
 		require.Contains(t, w.Body.String(), want, query)
 	}
-	require.Empty(t, *asked, "nobody asked the journal")
+	require.Empty(t, *asked, "no call of journalctl")
 	both := get(t, cfg, "/logs/?query=a&tailLines=x&boot=y").Body.String()
 	require.Contains(t, both, "tailLines")
 	require.Contains(t, both, "boot")
