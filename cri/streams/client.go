@@ -73,10 +73,10 @@ func (c *Client) Attach(ctx context.Context, url string, s Session) error {
 
 func (c *Client) session(ctx context.Context, rawURL string, s Session) (int, error) {
 	if s.Stdin == nil && s.Stdout == nil && s.Stderr == nil {
-		return 0, errors.New("Stdin, Stdout or Stderr is required")
+		return 0, errors.New("a session needs Stdin, Stdout or Stderr")
 	}
 	if s.TTY && s.Stderr != nil {
-		return 0, errors.New("Stderr is not allowed with a terminal")
+		return 0, errors.New("a session with a terminal has no Stderr")
 	}
 	conn, target, err := c.dial(ctx, rawURL)
 	if err != nil {

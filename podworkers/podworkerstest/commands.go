@@ -68,7 +68,7 @@ func (p *player) all(verb string, words []string) error {
 		p.run()
 	case "stop":
 		if p.ran == nil {
-			return errors.New("Run has not started")
+			return errors.New("the workers do not run")
 		}
 		p.stop()
 	}

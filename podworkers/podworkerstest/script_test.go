@@ -69,7 +69,7 @@ func TestBadCommands(t *testing.T) {
 		"end a":                 "no call of a waits for end",
 		"end a maybe":           "unknown outcome",
 		"option fast":           "unknown option",
-		"stop":                  "Run has not started",
+		"stop":                  "do not run",
 	} {
 		p := newPlayer(t, ScriptOptions{})
 		p.hold = true
