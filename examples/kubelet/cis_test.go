@@ -51,7 +51,7 @@ func TestCISBenchmark(t *testing.T) {
 			host, err := os.Hostname()
 			return err == nil && settings(t, "--kubeconfig=/k").Flags.NodeName == strings.ToLower(host)
 		}},
-		{id: "4.2.8 events are not lost to a limit that is too low", setting: "eventRecordQPS", byDefault: true, holds: func(c *config.Config) bool { return *c.Kubelet.EventRecordQPS >= 5 }},
+		{id: "4.2.8 the rate limit of events is high enough", setting: "eventRecordQPS", byDefault: true, holds: func(c *config.Config) bool { return *c.Kubelet.EventRecordQPS >= 5 }},
 		{id: "4.2.9 a certificate that clients can verify", setting: "tlsCertFile, tlsPrivateKeyFile", flags: []string{"--tls-cert-file=/a.crt", "--tls-private-key-file=/a.key"}, holds: func(c *config.Config) bool {
 			return c.Kubelet.TLSCertFile != "" && c.Kubelet.TLSPrivateKeyFile != ""
 		}},

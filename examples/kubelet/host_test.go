@@ -136,9 +136,9 @@ func TestTracing(t *testing.T) {
 	}()
 	nobody := "127.0.0.1:" + free(t)
 	for name, text := range map[string]string{
-		"off":              "",
-		"on":               "tracing: {endpoint: '" + listener.Addr().String() + "', samplingRatePerMillion: 1000000}",
-		"on, nobody there": "tracing: {endpoint: '" + nobody + "', samplingRatePerMillion: 1000000}",
+		"off":                     "",
+		"on":                      "tracing: {endpoint: '" + listener.Addr().String() + "', samplingRatePerMillion: 1000000}",
+		"on, without a collector": "tracing: {endpoint: '" + nobody + "', samplingRatePerMillion: 1000000}",
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

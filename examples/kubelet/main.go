@@ -79,8 +79,8 @@ func signalContext() (context.Context, context.CancelFunc) {
 	})
 }
 
-// stopOnSignals calls stop at the first signal and exit with 1 at the second one. It returns when done is
-// closed.
+// stopOnSignals calls stop at the first signal and exit with 1 at the second one. It returns when
+// done is closed.
 func stopOnSignals(signals <-chan os.Signal, done <-chan struct{}, stop func(), exit func(int)) {
 	for _, act := range []func(){stop, func() { exit(1) }} {
 		select {

@@ -148,7 +148,7 @@ func TestPreemption(t *testing.T) {
 		w.Sleep(5 * time.Second)
 		w.wants("half", milli(600))
 		w.Sleep(5 * time.Second)
-		require.Contains(t, w.Running(), "one", "it has 20 s to end")
+		require.Contains(t, w.Running(), "one", "its grace period is 20 s")
 		require.NotContains(t, w.Running(), "crit")
 		require.NotNil(t, w.resizeCondition("half", v1.PodResizePending), "freed resources are for crit")
 		w.put(wanting("late", "100m"))

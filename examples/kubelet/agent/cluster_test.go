@@ -121,7 +121,7 @@ func TestAPodOfTheAPIServer(t *testing.T) {
 
 		w.remove("a")
 		w.Sleep(5 * time.Second)
-		require.Nil(t, w.at("a"), "deleted by the agent")
+		require.Nil(t, w.at("a"), "the agent deleted it")
 		require.NotNil(t, w.at("b"))
 		w.Sleep(5 * time.Second)
 		w.requireNothingLeft()

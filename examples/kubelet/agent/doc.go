@@ -103,7 +103,7 @@
 //	ROOT/podwright.lock                  a lock of the kernel          none: it ends with the process and is never stale
 //
 // Lost without harm, besides the losses that cri/podsyncer lists: admission is repeated with the
-// same result; last errors are those of the new agent.
+// same result; last errors are the new agent's.
 //
 // # Limits
 //

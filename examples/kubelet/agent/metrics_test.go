@@ -31,7 +31,7 @@ func TestMetrics(t *testing.T) {
 	a, err := New(n.cfg)
 	require.NoError(t, err)
 	scrape := func(h http.Handler) string { return "\n" + body(h, "/") }
-	require.Contains(t, scrape(a.Measures().Metrics), "\nkubelet_running_pods 0\n", "before it runs")
+	require.Contains(t, scrape(a.Measures().Metrics), "\nkubelet_running_pods 0\n", "before the pod runs")
 	for range 2 { // the second run continues the counts
 		running(t, a, func() {
 			require.EventuallyWithT(t, func(t *assert.CollectT) {

@@ -19,10 +19,10 @@ import (
 func TestLabels(t *testing.T) {
 	var warnings bytes.Buffer
 	f, log := folders{root: t.TempDir()}, slog.New(slog.NewTextHandler(&warnings, nil))
-	require.Nil(t, selinuxLabels(log, f, false, os.DirFS(t.TempDir())), "a node without")
+	require.Nil(t, selinuxLabels(log, f, false, os.DirFS(t.TempDir())), "a node without SELinux")
 	require.NoDirExists(t, f.shared())
 
-	require.Nil(t, selinuxLabels(log, f, true, os.DirFS(t.TempDir())), "one without a policy for containers")
+	require.Nil(t, selinuxLabels(log, f, true, os.DirFS(t.TempDir())), "a node without a policy for containers")
 	require.Contains(t, warnings.String(), "volumes are mounted without an SELinux label")
 	for _, dir := range []string{f.shared(), f.plugins()} {
 		label := make([]byte, 100)

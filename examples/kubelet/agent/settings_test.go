@@ -182,14 +182,14 @@ func TestSubIDs(t *testing.T) {
 		first, length uint32
 		err           string
 	}{
-		"set aside":       {users: some, groups: some, first: 65536, length: 7208960},
-		"no such program": {usersErr: &exec.Error{Name: "getsubids", Err: exec.ErrNotFound}},
-		"none":            {usersErr: broken, err: "subordinate IDs of user kubelet: exit status 1"},
-		"none for groups": {users: some, groupsErr: broken, err: "exit status 1"},
-		"groups differ":   {users: some, groups: "0: kubelet 131072 65536\n", err: "differ"},
-		"more than one":   {users: some + some, groups: some + some, err: "want one range"},
-		"no range at all": {users: "\n", groups: "\n", err: "want one range"},
-		"not a range":     {users: "0: kubelet a b\n", groups: "0: kubelet a b\n", err: "getsubids"},
+		"set aside":           {users: some, groups: some, first: 65536, length: 7208960},
+		"no such program":     {usersErr: &exec.Error{Name: "getsubids", Err: exec.ErrNotFound}},
+		"none":                {usersErr: broken, err: "subordinate IDs of user kubelet: exit status 1"},
+		"no range for groups": {users: some, groupsErr: broken, err: "exit status 1"},
+		"groups differ":       {users: some, groups: "0: kubelet 131072 65536\n", err: "differ"},
+		"more than one":       {users: some + some, groups: some + some, err: "want one range"},
+		"no range at all":     {users: "\n", groups: "\n", err: "want one range"},
+		"not a range":         {users: "0: kubelet a b\n", groups: "0: kubelet a b\n", err: "getsubids"},
 	} {
 		first, length, err := subIDs(t.Context(), func(_ context.Context, args ...string) (string, error) {
 			if len(args) == 2 {

@@ -89,8 +89,8 @@ func slow(ctx context.Context, p *fake.Process) int {
 	return 0
 }
 
-// newShutdownWorld prepares a world whose machine can go down, with a critical pod and another one, which
-// ends one second after its stop signal.
+// newShutdownWorld prepares a world whose machine can go down, with a critical pod and another one,
+// which ends one second after its stop signal.
 func newShutdownWorld(t *testing.T, test func(w *world, l *login, times string)) {
 	inClusterOf(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"web": slow}, fake.SleepUntilStopped)}, func(w *world) {
 		l := &login{}

@@ -36,7 +36,7 @@ func TestUnsupportedNamesTheField(t *testing.T) {
 		}},
 	}}
 	text := errors.Join(new(Config).notSupported(pod)...).Error()
-	require.NotContains(t, errors.Join(unsupported(pod)...).Error(), "example.com/gpu", "others count them")
+	require.NotContains(t, errors.Join(unsupported(pod)...).Error(), "example.com/gpu", "extended resources are checked elsewhere")
 	for _, field := range []string{
 		"spec.initContainers[0].startupProbe", "spec.containers[1].livenessProbe: a handler is required", "spec.containers[1].startupProbe.periodSeconds: -1",
 		"spec.containers[1].volumeDevices", "spec.containers[1].resources.limits[example.com/gpu]", "spec.runtimeClassName",

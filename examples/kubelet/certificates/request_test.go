@@ -57,7 +57,7 @@ func TestServingRequest(t *testing.T) {
 		})
 	}
 	first := ServingRequest("n", addressesOf("10.0.0.2", "10.0.0.1", "fd00::1"))
-	require.Equal(t, first, ServingRequest("n", addressesOf("fd00::1", "10.0.0.1", "10.0.0.2")), "the order of addresses is no difference")
+	require.Equal(t, first, ServingRequest("n", addressesOf("fd00::1", "10.0.0.1", "10.0.0.2")), "the order of addresses does not matter")
 }
 
 func TestLacks(t *testing.T) {

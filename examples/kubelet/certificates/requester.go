@@ -30,8 +30,8 @@ type requester struct {
 // watchSeconds is the timeout of one watch of a request.
 const watchSeconds = 300
 
-// obtain posts a request for a key, or finds the existing one, and waits for the certificate until ctx
-// is done.
+// obtain posts a request for a key, or finds the existing one, and waits for the certificate until
+// ctx is done.
 func (a requester) obtain(ctx context.Context, key crypto.Signer, template *x509.CertificateRequest) (certPEM []byte, err error) {
 	own, err := a.newRequest(key, template)
 	if err != nil {

@@ -155,7 +155,7 @@ func TestAddressesChange(t *testing.T) {
 		old := r.only()
 		r.Wake()
 		synctest.Wait()
-		require.Equal(t, old.Name, r.only().Name, "nothing has changed")
+		require.Equal(t, old.Name, r.only().Name, "the template has not changed")
 		r.move("10.0.0.2")
 		require.Len(t, r.pending(), 2)
 		r.issue(old, 10*time.Hour)

@@ -55,7 +55,7 @@ func SelfSigned(dir, host string) (certFile, keyFile string, err error) {
 	return certFile, keyFile, fs.WriteAtomic(certFile, certPEM, 0o644)
 }
 
-// newSelfSigned creates a certificate, followed by that of its authority. The names are
+// newSelfSigned creates a certificate, followed by its authority's. The names are
 // client-go's. The keys are ECDSA: RSA keys, as client-go's, are slow to make and in each
 // handshake.
 func newSelfSigned(host string, now time.Time) (certPEM, keyPEM []byte, err error) {

@@ -100,7 +100,7 @@ func (h *Host) Version() cgroups.Version { return h.version }
 // HugePageSizes implements Kernel.
 func (h *Host) HugePageSizes() []string { return slices.Clone(h.huge) }
 
-// neededV2 returns the controllers that a cgroup requires, given those of the root.
+// neededV2 returns the controllers that a cgroup requires, given the controllers of the root.
 func neededV2(root []string) ([]string, error) {
 	var errs []error
 	for _, c := range controllersV2 {

@@ -15,7 +15,7 @@ type Kernel interface {
 	Set(ctx context.Context, n cgroups.Name, v cgroups.Values) error
 	// IsComplete reports whether a cgroup exists with all required controllers.
 	IsComplete(n cgroups.Name) (bool, error)
-	// InUse reports whether a cgroup has processes or child cgroups, such as those of containers.
+	// InUse reports whether a cgroup has processes or child cgroups, such as cgroups of containers.
 	InUse(n cgroups.Name) (bool, error)
 	// MemoryUsage returns the memory charged to a cgroup and its descendants, in bytes.
 	MemoryUsage(n cgroups.Name) (int64, error)

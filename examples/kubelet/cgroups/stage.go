@@ -152,8 +152,8 @@ func (s *Stage) Release(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// reappearTime is the time during which a removed cgroup may reappear: a runtime whose call to start a
-// sandbox was cancelled may continue for a while and create the pod's cgroup again.
+// reappearTime is the time during which a removed cgroup may reappear: a runtime whose call to
+// start a sandbox was cancelled may continue for a while and create the pod's cgroup again.
 const reappearTime = 15 * time.Minute
 
 // isOurs reports whether an orphaned pod belongs to this agent.

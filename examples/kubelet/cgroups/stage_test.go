@@ -130,7 +130,7 @@ func TestValues(t *testing.T) {
 	require.NoError(t, memory.Remove(t.Context(), cgroups.Name{"kubepods", "podu"}), "by another program")
 	require.NoError(t, s.Prepare(t.Context(), podOf("u", v1.PodQOSGuaranteed, 1000)))
 	_, ok = memory.Get("/kubepods/podu")
-	require.True(t, ok, "it is made anew")
+	require.True(t, ok, "the cgroup is created again")
 }
 
 // The weight of the Burstable class is the sum of its pods' requests. A restarted agent leaves it
@@ -153,7 +153,7 @@ func TestWeight(t *testing.T) {
 	s = open(t, memory, kubelet.Config{})
 	require.EqualValues(t, 768, weight(), "pods run in it")
 	require.NoError(t, s.Prepare(t.Context(), a))
-	require.EqualValues(t, 768, weight(), "one of them was seen")
+	require.EqualValues(t, 768, weight(), "one pod was observed")
 	require.NoError(t, s.Update(t.Context(), []*v1.Pod{a, b, c}))
 	require.EqualValues(t, 768, weight())
 	require.NoError(t, s.Release(t.Context(), "a"))

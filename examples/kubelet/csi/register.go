@@ -179,7 +179,7 @@ func (r *Registry) readNodeInfo(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// forget removes a driver. tell calls OnDeregistered unless another entry has its name.
+// forget removes a driver. With notify it calls OnDeregistered unless another entry has its name.
 func (r *Registry) forget(e *entry, notify bool) {
 	r.mu.Lock()
 	last := false

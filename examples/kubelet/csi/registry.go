@@ -192,8 +192,8 @@ func watch(ctx context.Context, rescan func() (folders []string)) error {
 	return fs.Watch(ctx, begin, func([]fs.Event) error { return all() })
 }
 
-// rescan scans the folder, starts to follow new sockets and stops following removed ones. It returns
-// the scanned folders, sorted.
+// rescan scans the folder, starts to follow new sockets and stops following removed ones. It
+// returns the scanned folders, sorted.
 func (r *Registry) rescan(ctx context.Context, sockets map[string]socketState) []string {
 	folders, found := r.scan()
 	for path, f := range sockets {

@@ -205,7 +205,7 @@ func TestFailedNodeGetInfoIsRetried(t *testing.T) {
 		}
 		return nil
 	}})
-	w.eventually("told twice", func() bool { return len(d.Told()) == 2 })
+	w.eventually("notified twice", func() bool { return len(d.Told()) == 2 })
 	require.False(t, d.Told()[0].PluginRegistered)
 	require.Contains(t, d.Told()[0].Error, "not yet")
 	require.True(t, d.Told()[1].PluginRegistered)

@@ -26,8 +26,8 @@ import (
 const (
 	// retry is the period of attempts to lock.
 	retry = 50 * time.Millisecond
-	// maxAttempts is the number of attempts before the file is opened again. Opening signals contention,
-	// and the owner may not have watched the file the first time.
+	// maxAttempts is the number of attempts before the file is opened again. Opening signals
+	// contention, and the owner may not have watched the file the first time.
 	maxAttempts = 20
 )
 

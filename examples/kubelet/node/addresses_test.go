@@ -51,8 +51,8 @@ func TestAddresses(t *testing.T) {
 		err   string
 	}{
 		{"given", Addressing{IPs: []netip.Addr{addr("10.0.0.1")}}, shown, []string{"10.0.0.1", "h"}, ""},
-		{"given of both families", Addressing{IPs: []netip.Addr{addr("2001:db8::1"), addr("10.0.0.1")}}, nil, []string{"2001:db8::1", "10.0.0.1", "h"}, ""},
-		{"given, of another machine", Addressing{IPs: []netip.Addr{addr("10.0.0.2")}}, nil, nil, "--node-ip: 10.0.0.2 is not an address of this machine"},
+		{"--node-ip of both families", Addressing{IPs: []netip.Addr{addr("2001:db8::1"), addr("10.0.0.1")}}, nil, []string{"2001:db8::1", "10.0.0.1", "h"}, ""},
+		{"--node-ip of another machine", Addressing{IPs: []netip.Addr{addr("10.0.0.2")}}, nil, nil, "--node-ip: 10.0.0.2 is not an address of this machine"},
 		{"the host's name", Addressing{Hostname: "192.0.2.9"}, nil, []string{"192.0.2.9", "192.0.2.9"}, ""},
 		{"the node's name", Addressing{Network: resolves("10.9.9.9", "127.0.0.1", "2001:db8::1", "10.0.0.1")}, nil, []string{"10.0.0.1", "h"}, ""},
 		{"the node's name, other family", Addressing{Network: resolves("2001:db8::1")}, nil, []string{"2001:db8::1", "h"}, ""},
@@ -61,8 +61,8 @@ func TestAddresses(t *testing.T) {
 		{"the default route", Addressing{}, nil, []string{"10.0.0.1", "h"}, ""},
 		{"a cloud that has set them", Addressing{External: true}, shown, nil, ""},
 		{"a cloud that has not yet", Addressing{External: true}, nil, []string{"h"}, ""},
-		{"a cloud that has not yet, given", Addressing{External: true, IPs: []netip.Addr{addr("10.0.0.1")}}, nil, []string{"10.0.0.1", "h"}, ""},
-		{"a cloud that has set them, given wrongly", Addressing{External: true, IPs: []netip.Addr{addr("10.0.0.2")}}, shown, nil, "--node-ip"},
+		{"a cloud that has not yet, --node-ip", Addressing{External: true, IPs: []netip.Addr{addr("10.0.0.1")}}, nil, []string{"10.0.0.1", "h"}, ""},
+		{"a cloud that has set them, invalid --node-ip", Addressing{External: true, IPs: []netip.Addr{addr("10.0.0.2")}}, shown, nil, "--node-ip"},
 		{"a cloud, only the family given", Addressing{External: true, IPs: unspecified("0.0.0.0")}, nil, []string{"10.0.0.1", "h"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

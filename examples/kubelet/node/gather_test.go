@@ -84,10 +84,10 @@ func TestGathererWithFewFacts(t *testing.T) {
 	f := g.Facts(t.Context())
 	f.Now = time.Now()
 	status := nodestatus.Compute(nil, f)
-	require.True(t, nodestatus.Ready(status), "no storage is counted")
+	require.True(t, nodestatus.Ready(status), "storage is not counted")
 	require.NotContains(t, status.Capacity, v1.ResourceEphemeralStorage)
 	require.Equal(t, "110", status.Capacity.Pods().String())
-	require.NotNil(t, f.Images, "none are to be shown")
+	require.NotNil(t, f.Images, "the list is empty, not unknown")
 
 	g, err = NewGatherer(GathererConfig{Root: fstest.MapFS{}, Storage: func() (int64, error) { return 0, errors.New("no disk") }})
 	require.NoError(t, err)

@@ -42,8 +42,8 @@ type leases struct {
 
 	// last is the Lease from the last response. nil forces a read.
 	last *coordinationv1.Lease
-	// renewedOnce is true after this agent's first renewal; renewed is the time of the last one. The API
-	// may also have accepted the unanswered attempts between unsureFrom and unsureTo.
+	// renewedOnce is true after this agent's first renewal; renewed is the time of the last one. The
+	// API may also have accepted the unanswered attempts between unsureFrom and unsureTo.
 	renewedOnce          bool
 	renewed              time.Time
 	unsureFrom, unsureTo time.Time

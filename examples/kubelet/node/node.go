@@ -218,7 +218,7 @@ func bounded[T any](ctx context.Context, n *Node, what string, f func(context.Co
 	return <-answers, nil
 }
 
-// waitForCalls waits for abandoned calls, and returns an error with those that do not end.
+// waitForCalls waits for abandoned calls, and returns an error that names the calls still running.
 func (n *Node) waitForCalls(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.ShutdownTimeout)
 	defer cancel()

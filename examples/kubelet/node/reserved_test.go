@@ -39,7 +39,7 @@ func TestReservations(t *testing.T) {
 				require.Equal(t, want, q.String(), name)
 			}
 			require.NoError(t, r.Check(m, CPUs{0: true, 1: true, 2: true, 3: true}))
-			require.Equal(t, got, r.Of(m), "asking changes nothing")
+			require.Equal(t, got, r.Of(m), "Of does not change the reservations")
 		})
 	}
 	require.NotNil(t, Reservations{}.Of(m))

@@ -30,8 +30,8 @@ type rounds struct {
 	// ours is true if this agent has created or corrected the node.
 	ours    bool
 	written nodestatus.Written
-	// lastWritten is the last written status, or nil. attempted is the machine data of the last attempt to
-	// write.
+	// lastWritten is the last written status, or nil. attempted is the machine data of the last
+	// attempt to write.
 	lastWritten *v1.NodeStatus
 	attempted   v1.NodeSystemInfo
 	// wasReady is true if there were no reasons against readiness in the last facts.
@@ -56,8 +56,8 @@ func (r *rounds) run(ctx context.Context) error {
 	return nil
 }
 
-// pause waits until the next round is due, a round is requested, or the node's readiness changes. It
-// polls NotReady, because not all of its sources report changes.
+// pause waits until the next round is due, a round is requested, or the node's readiness changes.
+// It polls NotReady, because not all of its sources report changes.
 func (r *rounds) pause(ctx context.Context, begun time.Time) {
 	next := time.NewTimer(r.timing.Pause())
 	defer next.Stop()

@@ -131,7 +131,7 @@ func TestSchedulable(t *testing.T) {
 		api.Edit("n", func(n *v1.Node) { n.Spec.Unschedulable = true })
 		r := newRig(t, api, nil)
 		pass(time.Minute)
-		require.NotContains(t, r.eventReasons(), "NodeNotSchedulable", "it was before")
+		require.NotContains(t, r.eventReasons(), "NodeNotSchedulable", "it was unschedulable before")
 		for _, want := range []string{"NodeSchedulable", "NodeNotSchedulable"} {
 			api.Edit("n", func(n *v1.Node) { n.Spec.Unschedulable = !n.Spec.Unschedulable })
 			pass(time.Minute)

@@ -208,7 +208,7 @@ func whileWatched(t *testing.T, do func(), wanted func(oom.Kill) bool) (found oo
 // The same with cgroup v2, and a kill of the node that the administrator triggers.
 func TestGuestKernel(t *testing.T) {
 	if os.Getenv("PODWRIGHT_GUEST") == "" {
-		t.Skip("kills a process of the machine")
+		t.Skip("the test kills a process of the machine")
 	}
 	killedByLimit(t, "/sys/fs/cgroup", "memory.max")
 	victim := exec.Command("sleep", "600")

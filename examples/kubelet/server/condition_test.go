@@ -68,5 +68,5 @@ func TestWorstFirst(t *testing.T) {
 		order += p.Name
 	}
 	require.Equal(t, "dzbac", order)
-	require.Equal(t, "a", pods[0].Name, "the report keeps its order")
+	require.Equal(t, "a", pods[0].Name, "the order of the report is unchanged")
 }

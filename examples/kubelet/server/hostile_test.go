@@ -185,7 +185,7 @@ func TestInvalidFrames(t *testing.T) {
 			go func() { sent <- send(framer, conn) }()
 			require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
 			_, err := io.Copy(io.Discard, conn)
-			require.False(t, errors.Is(err, os.ErrDeadlineExceeded), "the server has ended it")
+			require.False(t, errors.Is(err, os.ErrDeadlineExceeded), "the server has closed the connection")
 			_ = conn.Close()
 			<-sent
 			readResponse(t, dial())

@@ -77,7 +77,7 @@ func TestPageOfAllPods(t *testing.T) {
 	requireNoInternalTerms(t, page)
 	fine := Report{Node: "n", Pods: []PodReport{running1(nil)}}
 	require.Contains(t, get(ReadOnly(fixed{report: fine}, Measures{}), "/statusz/pods", "text/html").Body.String(), `<h1 class="good">All fine, 1 pod</h1>`)
-	require.NotContains(t, page, "httpGet probes", "nothing waits there")
+	require.NotContains(t, page, "httpGet probes", "no probe waits")
 	require.NotContains(t, page, "volume fine")
 	require.Contains(t, get(ReadOnly(s, Measures{}), "/statusz/pods?format=html", "").Body.String(), "<html")
 	require.Contains(t, get(ReadOnly(fixed{}, Measures{}), "/statusz/pods?format=html", "").Body.String(), "no pods")

@@ -33,8 +33,8 @@ func (p *Provider) cadvisor(ctx context.Context) (families, error) {
 	return f, nil
 }
 
-// nameImages replaces the containers' image names by those of the pod specs, because a runtime may
-// report only resolved ones.
+// nameImages replaces the containers' image names by the names in the pod specs, because a runtime
+// may report only resolved ones.
 func (p *Provider) nameImages(in *reading) {
 	images := map[[2]string]string{}
 	for _, pod := range p.cfg.Pods() {
@@ -52,7 +52,7 @@ func (p *Provider) nameImages(in *reading) {
 	}
 }
 
-// above returns the cgroups other than the root and those of pods.
+// above returns the cgroups other than the root and the cgroups of pods.
 func (p *Provider) above() []string {
 	if p.cfg.Cgroups == nil {
 		return nil

@@ -31,7 +31,7 @@
 //
 // # Metrics missing from /metrics/cadvisor
 //
-// Names, types and labels are those of cAdvisor in the kubelet. These are missing:
+// Names, types and labels are the same as cAdvisor's in the kubelet. These are missing:
 //
 //   - container_file_descriptors, container_sockets, container_ulimits_soft: each scrape would
 //     have to read every open file of every process of the node.

@@ -49,8 +49,8 @@ type Notifier struct {
 // ErrAlreadyRun is returned by a second Run.
 var ErrAlreadyRun = errors.New("systemd: Run was called before")
 
-// minPingPeriod is the exclusive lower bound of the period of pings. A loaded machine delays a ping by
-// less than that.
+// minPingPeriod is the exclusive lower bound of the period of pings. A loaded machine delays a ping
+// by less than that.
 const minPingPeriod = time.Second
 
 // New reads the environment and returns a Notifier. It fails if the timeout requires a ping each

@@ -90,11 +90,11 @@ func TestWatchdog(t *testing.T) {
 		m.set(func() { sick, m.fail = nil, 1 })
 		time.Sleep(6200 * time.Millisecond)
 		synctest.Wait()
-		require.Len(t, m.take(), 1, "the second try")
+		require.Len(t, m.take(), 1, "the second attempt")
 		m.set(func() { m.fail = 2 })
 		time.Sleep(7 * time.Second) // before the next ping
 		synctest.Wait()
-		require.Empty(t, m.take(), "no third one")
+		require.Empty(t, m.take(), "no third attempt")
 		m.set(func() { m.fail = 1 })
 		require.ErrorContains(t, n.Ready(), "lost")
 	})

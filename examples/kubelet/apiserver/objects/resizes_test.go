@@ -71,15 +71,15 @@ func TestBeginResize(t *testing.T) {
 		expand bool
 		after  v1.ClaimResourceStatus
 	}{
-		"it is large enough":       {has: "8"},
-		"on this node, too":        {has: "8", change: func(c *v1.PersistentVolumeClaim) { c.Spec.AccessModes[0] = v1.ReadWriteMany }, expand: true},
-		"on all nodes already":     {has: "8", change: annotated},
-		"the controller begins":    {has: "4"},
-		"the controller is at it":  {has: "4", at: v1.PersistentVolumeClaimControllerResizeInProgress, after: v1.PersistentVolumeClaimControllerResizeInProgress},
-		"it is the node's turn":    {has: "4", at: pending, expand: true, after: inProgress},
-		"it has begun":             {has: "4", at: inProgress, expand: true, after: inProgress},
-		"it cannot be":             {has: "4", at: v1.PersistentVolumeClaimNodeResizeInfeasible, after: v1.PersistentVolumeClaimNodeResizeInfeasible},
-		"the controller is an old": {has: "4", change: func(c *v1.PersistentVolumeClaim) { c.Status.AllocatedResources = nil }, expand: true},
+		"it is large enough":             {has: "8"},
+		"on this node, too":              {has: "8", change: func(c *v1.PersistentVolumeClaim) { c.Spec.AccessModes[0] = v1.ReadWriteMany }, expand: true},
+		"on all nodes already":           {has: "8", change: annotated},
+		"the controller begins":          {has: "4"},
+		"the controller is expanding it": {has: "4", at: v1.PersistentVolumeClaimControllerResizeInProgress, after: v1.PersistentVolumeClaimControllerResizeInProgress},
+		"it is the node's turn":          {has: "4", at: pending, expand: true, after: inProgress},
+		"it has begun":                   {has: "4", at: inProgress, expand: true, after: inProgress},
+		"it is infeasible":               {has: "4", at: v1.PersistentVolumeClaimNodeResizeInfeasible, after: v1.PersistentVolumeClaimNodeResizeInfeasible},
+		"the controller is an old":       {has: "4", change: func(c *v1.PersistentVolumeClaim) { c.Status.AllocatedResources = nil }, expand: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {

@@ -25,8 +25,8 @@ type Reviews interface {
 }
 
 const (
-	// maxResults is the maximum number of cached results of each kind. The least recently used ones are
-	// removed first.
+	// maxResults is the maximum number of cached results of each kind. The least recently used ones
+	// are removed first.
 	maxResults = 8192
 	// reviewTimeout bounds a review with its retries.
 	reviewTimeout = 10 * time.Second
@@ -42,9 +42,9 @@ func newReviewCache[T any]() *reviewCache[T] {
 	return &reviewCache[T]{results: cache.NewLRUExpireCache(maxResults)}
 }
 
-// get returns the cached result of a question, or calls review. review returns its result's lifetime in
-// the cache; errors are not cached. The call may serve several requests, so it ends after
-// reviewTimeout and not with the context of the first one.
+// get returns the cached result of a question, or calls review. review returns its result's
+// lifetime in the cache; errors are not cached. The call may serve several requests, so it ends
+// after reviewTimeout and not with the context of the first one.
 func (a *reviewCache[T]) get(ctx context.Context, question any, review func(context.Context) (T, time.Duration, error)) (none T, err error) {
 	text, err := json.Marshal(question)
 	if err != nil {

@@ -59,7 +59,7 @@ func TestTakeToken(t *testing.T) {
 	r := &http.Request{Header: http.Header{"Sec-Websocket-Protocol": {"v4," + encoded("abc")}}}
 	token, err := takeToken(r)
 	require.NoError(t, err)
-	require.Empty(t, token, "it is no websocket")
+	require.Empty(t, token, "not a websocket request")
 }
 
 func FuzzProtocolToken(f *testing.F) {
