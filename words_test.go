@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -39,8 +40,7 @@ const allPhrases = 5
 
 func phrase(words string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(?:` + words + `)\b`) }
 
-// TestPlainWords limits the turns of phrase in the comments and pages of the whole tree. Messages
-// do not count.
+// TestPlainWords limits the turns of phrase in the comments, messages and pages of the whole tree.
 func TestPlainWords(t *testing.T) {
 	counts, words := make([]int, len(phrases)), 0
 	for _, line := range prose(t) {
@@ -79,7 +79,7 @@ func TestSentences(t *testing.T) {
 	require.LessOrEqual(t, lengths[len(lengths)*95/100], 25)
 }
 
-// prose returns the lines of the tree's comments and pages.
+// prose returns the lines of the tree's comments, messages and pages.
 func prose(t *testing.T) (lines []string) {
 	require.NoError(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -90,7 +90,7 @@ func prose(t *testing.T) (lines []string) {
 		}
 		switch filepath.Ext(path) {
 		case ".go":
-			lines = append(lines, comments(t, path)...)
+			lines = append(lines, commentsAndMessages(t, path)...)
 		case ".md":
 			lines = append(lines, paragraphs(read(t, path))...)
 		}
@@ -99,8 +99,9 @@ func prose(t *testing.T) (lines []string) {
 	return lines
 }
 
-// comments returns the comments of a Go file without directives.
-func comments(t *testing.T, path string) (out []string) {
+// commentsAndMessages returns the comments of a Go file, without directives, and its string
+// literals of at least four words on one line.
+func commentsAndMessages(t *testing.T, path string) (out []string) {
 	src, err := os.ReadFile(path)
 	require.NoError(t, err)
 	var s scanner.Scanner
@@ -111,6 +112,10 @@ func comments(t *testing.T, path string) (out []string) {
 			return out
 		case tok == token.COMMENT && !strings.HasPrefix(lit, "//go:"):
 			out = append(out, strings.Split(lit, "\n")...)
+		case tok == token.STRING:
+			if text, err := strconv.Unquote(lit); err == nil && len(strings.Fields(text)) >= 4 && !strings.Contains(text, "\n") {
+				out = append(out, text)
+			}
 		}
 	}
 }
