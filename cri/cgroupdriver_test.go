@@ -28,11 +28,11 @@ func TestCgroupDriver(t *testing.T) {
 		failure    error
 		waited     time.Duration
 	}{
-		{"runtime says systemd (A9, A12)", "cgroupfs", []any{driverReply(runtimeapi.CgroupDriver_SYSTEMD)}, "systemd", nil, 0},
+		{"the runtime reports systemd (A9, A12)", "cgroupfs", []any{driverReply(runtimeapi.CgroupDriver_SYSTEMD)}, "systemd", nil, 0},
 		{"runtime says cgroupfs", "systemd", []any{driverReply(runtimeapi.CgroupDriver_CGROUPFS)}, "cgroupfs", nil, 0},
-		{"runtime says something new", "systemd", []any{driverReply(7)}, "", ErrUnknownCgroupDriver, 0},
+		{"the runtime reports an unknown driver", "systemd", []any{driverReply(7)}, "", ErrUnknownCgroupDriver, 0},
 		{"no linux section", "systemd", []any{&runtimeapi.RuntimeConfigResponse{}}, "systemd", nil, 0},
-		{"Unimplemented keeps what is configured (A10)", "systemd", []any{lacking}, "systemd", nil, 0},
+		{"Unimplemented keeps the configured driver (A10)", "systemd", []any{lacking}, "systemd", nil, 0},
 		{"Unimplemented, nothing configured", "", []any{lacking}, "cgroupfs", nil, 0},
 		{"the third try counts", "", []any{busy, busy, driverReply(runtimeapi.CgroupDriver_SYSTEMD)}, "systemd", nil, 4 * time.Second},
 		{"Unimplemented at the second try", "systemd", []any{busy, lacking}, "systemd", nil, 2 * time.Second},

@@ -23,15 +23,15 @@ func badInputCases() []testCase {
 			pod.Metadata = metadata
 			require.Empty(e.t, e.sandboxes(pod))
 		}},
-		{"a sandbox without a name is answered", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Metadata.Name = "" })},
-		{"a sandbox without a namespace is answered", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Metadata.Namespace = "" })},
-		{"a sandbox without a uid is answered", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Metadata.Uid = "" })},
-		{"a sandbox without a linux section is answered", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Linux = nil })},
-		{"a sandbox with a label of 1 MiB is answered", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Labels["big"] = mebibyte() })},
-		{"a sandbox with an annotation of 1 MiB is answered", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Annotations["big"] = mebibyte() })},
-		{"a sandbox with a label without a key is answered", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Labels[""] = "" })},
-		{"a sandbox with a host name too long is answered", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Hostname = strings.Repeat("h", 300) })},
-		{"a sandbox with a sysctl that does not exist is answered", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) {
+		{"a sandbox without a name gets a reply", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Metadata.Name = "" })},
+		{"a sandbox without a namespace gets a reply", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Metadata.Namespace = "" })},
+		{"a sandbox without a uid gets a reply", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Metadata.Uid = "" })},
+		{"a sandbox without a linux section gets a reply", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Linux = nil })},
+		{"a sandbox with a label of 1 MiB gets a reply", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Labels["big"] = mebibyte() })},
+		{"a sandbox with an annotation of 1 MiB gets a reply", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Annotations["big"] = mebibyte() })},
+		{"a sandbox with a label without a key gets a reply", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Labels[""] = "" })},
+		{"a sandbox with a host name too long gets a reply", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Hostname = strings.Repeat("h", 300) })},
+		{"a sandbox with a sysctl that does not exist gets a reply", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) {
 			c.Linux.Sysctls = map[string]string{"net.critest.none": "1"}
 		})},
 		{"a container without a config is refused", func(e *env) {
@@ -40,7 +40,7 @@ func badInputCases() []testCase {
 			e.refused(err)
 			require.Empty(e.t, e.containers(sandbox))
 		}},
-		{"a container without a sandbox config is answered", func(e *env) {
+		{"a container without a sandbox config gets a reply", func(e *env) {
 			if !e.Hardened {
 				e.t.Skip("Subject.Hardened is false: such a request may end the runtime")
 			}
@@ -54,21 +54,21 @@ func badInputCases() []testCase {
 			require.Equal(e.t, runtimeapi.PodSandboxState_SANDBOX_READY, e.sandbox(sandbox).GetState())
 		}},
 		{"a container without metadata is refused", badContainer(refused, func(c *runtimeapi.ContainerConfig) { c.Metadata = nil })},
-		{"a container without a name is answered", badContainer(either, func(c *runtimeapi.ContainerConfig) { c.Metadata.Name = "" })},
+		{"a container without a name gets a reply", badContainer(either, func(c *runtimeapi.ContainerConfig) { c.Metadata.Name = "" })},
 		{"a container without an image is refused", badContainer(fails, func(c *runtimeapi.ContainerConfig) { c.Image = nil })},
 		{"a container with an empty image is refused", badContainer(fails, func(c *runtimeapi.ContainerConfig) { c.Image.Image = "" })},
 		{"a container with an image that is not present is NotFound", badContainer(missing, func(c *runtimeapi.ContainerConfig) { c.Image.Image = absentImage })},
 		{"a container with an image that is no reference is refused", badContainer(fails, func(c *runtimeapi.ContainerConfig) { c.Image.Image = "NO reference!" })},
-		{"a container with a label of 1 MiB is answered", badContainer(either, func(c *runtimeapi.ContainerConfig) { c.Labels["big"] = mebibyte() })},
-		{"a container with an annotation of 1 MiB is answered", badContainer(either, func(c *runtimeapi.ContainerConfig) {
+		{"a container with a label of 1 MiB gets a reply", badContainer(either, func(c *runtimeapi.ContainerConfig) { c.Labels["big"] = mebibyte() })},
+		{"a container with an annotation of 1 MiB gets a reply", badContainer(either, func(c *runtimeapi.ContainerConfig) {
 			c.Annotations = map[string]string{"big": mebibyte()}
 		})},
-		{"a container without a linux section is answered", badContainer(either, func(c *runtimeapi.ContainerConfig) { c.Linux = nil })},
-		{"a container with a relative folder is answered", badContainer(either, func(c *runtimeapi.ContainerConfig) { c.WorkingDir = "relative" })},
-		{"a container with a variable without a name is answered", badContainer(either, func(c *runtimeapi.ContainerConfig) {
+		{"a container without a linux section gets a reply", badContainer(either, func(c *runtimeapi.ContainerConfig) { c.Linux = nil })},
+		{"a container with a relative folder gets a reply", badContainer(either, func(c *runtimeapi.ContainerConfig) { c.WorkingDir = "relative" })},
+		{"a container with a variable without a name gets a reply", badContainer(either, func(c *runtimeapi.ContainerConfig) {
 			c.Envs = []*runtimeapi.KeyValue{{Value: []byte("value")}}
 		})},
-		{"odd ids are NotFound", func(e *env) {
+		{"invalid ids are NotFound", func(e *env) {
 			for _, id := range []string{mebibyte(), "../../etc", "a b", "%s"} {
 				e.noContainer(id)
 				e.noSandbox(id)
@@ -76,7 +76,7 @@ func badInputCases() []testCase {
 				require.NoError(e.t, ignoreNotFound(e.Runtime.RemovePodSandbox(e.ctx, id)))
 			}
 		}},
-		{"odd filters select nothing", func(e *env) {
+		{"invalid filters select nothing", func(e *env) {
 			e.run(e.hostPod())
 			for _, filter := range []*runtimeapi.PodSandboxFilter{
 				{Id: mebibyte()}, {LabelSelector: map[string]string{mebibyte(): ""}}, {LabelSelector: map[string]string{"": "critest"}},
@@ -90,7 +90,7 @@ func badInputCases() []testCase {
 				require.Empty(e.t, e.containerIDs(filter))
 			}
 		}},
-		{"a negative grace is none", func(e *env) {
+		{"a negative grace period counts as 0", func(e *env) {
 			id := e.alone(e.startReady, stubborn)
 			require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, -time.Hour))
 			require.Equal(e.t, int32(137), e.status(id).GetExitCode())

@@ -90,7 +90,7 @@ func concurrencyCases() []testCase {
 			e.onlyOne(together(5, func(int) error { return e.Runtime.StartContainer(e.ctx, id) }))
 			require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(id).GetState())
 		}},
-		{"all callers of a stop return when it is over", func(e *env) {
+		{"all callers of a stop return at its end", func(e *env) {
 			id := e.alone(e.startReady, sleeper)
 			states := make([]runtimeapi.ContainerState, 5)
 			for _, err := range together(5, func(i int) error {
@@ -109,7 +109,7 @@ func concurrencyCases() []testCase {
 			require.Zero(e.t, e.status(id).GetExitCode(), "one signal is enough")
 		}},
 		// A removal may be refused during another one; the result is the same.
-		{"all callers of a removal return when it is over", func(e *env) {
+		{"all callers of a removal return at its end", func(e *env) {
 			pod, sandbox := e.runHost()
 			id := e.start(sandbox, e.container("c", sleepProgram.command()...), pod)
 			worked := 0
@@ -174,7 +174,7 @@ func concurrencyCases() []testCase {
 			require.NoError(e.t, errors.Join(errs...))
 			e.noContainer(id)
 		}},
-		{"a stop without grace ends one that waits", func(e *env) {
+		{"a stop without grace ends a waiting stop", func(e *env) {
 			id := e.alone(e.startReady, stubborn)
 			errs := together(2, func(i int) error {
 				if i == 0 {

@@ -11,7 +11,7 @@ import (
 
 func containerCases() []testCase {
 	return []testCase{
-		{"a container is created, runs, exits and goes", func(e *env) {
+		{"a container is created, runs, exits and is removed", func(e *env) {
 			pod, sandbox := e.runHost()
 			unstarted := e.create(sandbox, e.container("unstarted", sleeper.command()...), pod)
 			require.NotEmpty(e.t, unstarted)
@@ -194,7 +194,7 @@ func containerCases() []testCase {
 			require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(stays).GetState())
 			require.Equal(e.t, runtimeapi.PodSandboxState_SANDBOX_READY, e.sandbox(sandbox).GetState())
 		}},
-		{"the user and the stop signal appear where the runtime tells them", func(e *env) {
+		{"the user and the stop signal appear if the runtime reports them", func(e *env) {
 			pod := e.hostPod()
 			config := e.container("c", sleeper.command()...)
 			config.Linux.SecurityContext = &runtimeapi.LinuxContainerSecurityContext{

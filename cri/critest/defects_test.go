@@ -19,7 +19,7 @@ func copied[M proto.Message](m M) M { return proto.Clone(m).(M) }
 
 func callDefects() []defect {
 	return []defect{
-		{name: "a stop returns before the end", caughtBy: "Container/a container is created, runs, exits and goes", runtime: func(s *spoiled, rt *fake.Runtime) {
+		{name: "a stop returns before the end", caughtBy: "Container/a container is created, runs, exits and is removed", runtime: func(s *spoiled, rt *fake.Runtime) {
 			s.stop = func(ctx context.Context, id string, grace time.Duration) error {
 				go func() {
 					time.Sleep(time.Second)
@@ -28,7 +28,7 @@ func callDefects() []defect {
 				return nil
 			}
 		}},
-		{name: "a stop has no grace", caughtBy: "Container/a container is created, runs, exits and goes", runtime: func(s *spoiled, rt *fake.Runtime) {
+		{name: "a stop has no grace", caughtBy: "Container/a container is created, runs, exits and is removed", runtime: func(s *spoiled, rt *fake.Runtime) {
 			s.stop = func(ctx context.Context, id string, _ time.Duration) error { return rt.StopContainer(ctx, id, 0) }
 		}},
 		{name: "a second stop fails", caughtBy: "Idempotence/stopping a container again does nothing", runtime: func(s *spoiled, rt *fake.Runtime) {
@@ -39,7 +39,7 @@ func callDefects() []defect {
 				return rt.StopContainer(ctx, id, grace)
 			}
 		}},
-		{name: "only the first of many stops waits", caughtBy: "Concurrency/all callers of a stop return when it is over", runtime: func(s *spoiled, rt *fake.Runtime) {
+		{name: "only the first of many stops waits", caughtBy: "Concurrency/all callers of a stop return at its end", runtime: func(s *spoiled, rt *fake.Runtime) {
 			var first atomic.Bool
 			s.stop = func(ctx context.Context, id string, grace time.Duration) error {
 				if first.Swap(true) {
@@ -61,7 +61,7 @@ func callDefects() []defect {
 				return status.FromContextError(ctx.Err()).Err()
 			}
 		}},
-		{name: "removing what is unknown fails", caughtBy: "Idempotence/what never was can be stopped and removed", runtime: func(s *spoiled, rt *fake.Runtime) {
+		{name: "removing what is unknown fails", caughtBy: "Idempotence/an unknown object can be stopped and removed", runtime: func(s *spoiled, rt *fake.Runtime) {
 			s.remove = func(ctx context.Context, id string) error {
 				if _, err := rt.ContainerStatus(ctx, id, false); err != nil {
 					return errors.New("no such container")
@@ -69,7 +69,7 @@ func callDefects() []defect {
 				return rt.RemoveContainer(ctx, id)
 			}
 		}},
-		{name: "a removal leaves the container", caughtBy: "Order/RemoveContainer of an exited container works, it is gone", runtime: func(s *spoiled, _ *fake.Runtime) {
+		{name: "a removal leaves the container", caughtBy: "Order/RemoveContainer of an exited container works, it is removed", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.remove = func(context.Context, string) error { return nil }
 		}},
 		{name: "a stopped sandbox keeps its containers running", caughtBy: "Sandbox/stopping a sandbox ends its containers and keeps them", runtime: func(s *spoiled, _ *fake.Runtime) {
@@ -91,13 +91,13 @@ func callDefects() []defect {
 		{name: "many callers get a container's name", caughtBy: "Concurrency/one of many callers gets a container's name", runtime: freshAttempts},
 		{name: "removal does not free a container's name", caughtBy: "Names/removal frees a container's name", runtime: keepNames},
 		{name: "a sandbox's name is not reserved", caughtBy: "Names/a sandbox's name is its own while it exists", runtime: freshAttempts},
-		{name: "every handler is known", caughtBy: "Sandbox/an unknown handler is refused and leaves nothing", runtime: func(s *spoiled, _ *fake.Runtime) {
+		{name: "every handler is known", caughtBy: "Sandbox/an unknown handler is refused without leftovers", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.run = func(_ context.Context, _ *runtimeapi.PodSandboxConfig, handler *string) error {
 				*handler = ""
 				return nil
 			}
 		}},
-		{name: "a large label is never answered", caughtBy: "BadInput/a sandbox with a label of 1 MiB is answered", runtime: func(s *spoiled, _ *fake.Runtime) {
+		{name: "a large label is never answered", caughtBy: "BadInput/a sandbox with a label of 1 MiB gets a reply", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.run = func(ctx context.Context, config *runtimeapi.PodSandboxConfig, _ *string) error {
 				if len(config.Labels["big"]) > 0 {
 					<-ctx.Done()
@@ -163,7 +163,7 @@ func replyDefects() []defect {
 		{name: "the attempt is lost", caughtBy: "Container/the status repeats the config in every state", runtime: onStatus(func(s *runtimeapi.ContainerStatus) { s.Metadata.Attempt = 0 })},
 		{name: "annotations are lost", caughtBy: "Container/the status repeats the config in every state", runtime: onStatus(func(s *runtimeapi.ContainerStatus) { s.Annotations = nil })},
 		{name: "log paths are relative", caughtBy: "Container/log paths are absolute, and empty without a log", runtime: onStatus(func(s *runtimeapi.ContainerStatus) { s.LogPath = "c.log" })},
-		{name: "the time of the end is that of the question", caughtBy: "Container/the status of an exited container stays", runtime: func(s *spoiled, _ *fake.Runtime) {
+		{name: "the end time is the time of the request", caughtBy: "Container/the status of an exited container stays", runtime: func(s *spoiled, _ *fake.Runtime) {
 			var asked atomic.Int64
 			s.status = func(s *runtimeapi.ContainerStatus) { s.FinishedAt += asked.Add(1) }
 		}},
@@ -178,7 +178,7 @@ func replyDefects() []defect {
 		{name: "readers see a start before its time", caughtBy: "Concurrency/readers see whole states while pods come and go", runtime: onStatus(func(s *runtimeapi.ContainerStatus) { s.StartedAt = 0 })},
 		{name: "a stopped sandbox keeps its address", caughtBy: "Sandbox/a stopped sandbox stays, not ready and without its address", runtime: onSandbox(func(s *runtimeapi.PodSandboxStatus) { s.Network.Ip = "10.0.0.1" })},
 		{name: "all sandboxes have one address", caughtBy: "Sandbox/each sandbox has an address of its own", runtime: onSandbox(func(s *runtimeapi.PodSandboxStatus) { s.Network.Ip = "10.0.0.1" })},
-		{name: "sandboxes were made long ago", caughtBy: "Sandbox/the creation time is that of the call", runtime: onSandbox(func(s *runtimeapi.PodSandboxStatus) { s.CreatedAt = 1 })},
+		{name: "sandboxes were made long ago", caughtBy: "Sandbox/the creation time is the time of the call", runtime: onSandbox(func(s *runtimeapi.PodSandboxStatus) { s.CreatedAt = 1 })},
 		{name: "sandboxes have labels of the runtime's", caughtBy: "Sandbox/the status repeats the config", runtime: onSandbox(func(s *runtimeapi.PodSandboxStatus) { s.Labels = map[string]string{"runtime": "mine"} })},
 		{name: "states in filters are ignored", caughtBy: "List/containers are selected by state", runtime: onFilter(func(f *runtimeapi.ContainerFilter) { f.State = nil })},
 		{name: "labels in filters are ignored", caughtBy: "List/containers are selected by labels", runtime: onFilter(func(f *runtimeapi.ContainerFilter) { f.LabelSelector = nil })},
@@ -200,7 +200,7 @@ func replyDefects() []defect {
 		{name: "an entry is listed twice", caughtBy: "List/every entry is complete and listed once", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.list = func(l []*runtimeapi.Container) []*runtimeapi.Container { return append(l, l...) }
 		}},
-		{name: "lists are behind", caughtBy: "List/a listed container says what its status says", runtime: func(s *spoiled, _ *fake.Runtime) {
+		{name: "lists are behind", caughtBy: "List/a listed container agrees with its status", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.list = func(l []*runtimeapi.Container) []*runtimeapi.Container {
 				for _, c := range l {
 					c.State = runtimeapi.ContainerState_CONTAINER_RUNNING

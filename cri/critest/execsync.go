@@ -58,7 +58,7 @@ func execSyncCases() []testCase {
 			require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, time.Minute))
 			require.Equal(e.t, []string{"ready"}, e.text(p, "main"))
 		}},
-		{"a command that runs out of time is killed, and says so", func(e *env) {
+		{"a command that exceeds its timeout is killed with a timeout error", func(e *env) {
 			id, file := e.beating()
 			begin := time.Now()
 			_, _, err := e.exec(id, beats, time.Second)
@@ -69,7 +69,7 @@ func execSyncCases() []testCase {
 		}},
 		// The command may continue: runtimes that kill it may miss it. A timeout ends a command
 		// reliably.
-		{"a caller that leaves has its answer at once, and the container goes on", func(e *env) {
+		{"a cancelled call returns at once, and the container continues", func(e *env) {
 			id, file := e.beating()
 			ctx, cancel := context.WithCancel(e.ctx)
 			defer cancel()
@@ -124,7 +124,7 @@ func execSyncCases() []testCase {
 			requireExit(e.t, <-result, killedCode)
 			e.requireStill(file)
 		}},
-		{"a command that is not there is an error, not an exit code", func(e *env) {
+		{"a missing command is an error, not an exit code", func(e *env) {
 			id := e.ready(e.newPod(), "main", quits)
 			for _, command := range []string{"critest-no-such-command", "/critest/no/such/command"} {
 				_, _, err := e.Runtime.ExecSync(e.ctx, id, []string{command}, execTime)
@@ -136,7 +136,7 @@ func execSyncCases() []testCase {
 			_, _, err := e.Runtime.ExecSync(e.ctx, id, nil, execTime)
 			e.notRun(err)
 		}},
-		{"nothing runs in a container that does not", func(e *env) {
+		{"no command runs in a stopped container", func(e *env) {
 			p := e.newPod()
 			id := e.create(p.id, e.container("main", quits.command()...), p.config)
 			try := func() error {

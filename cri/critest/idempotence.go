@@ -47,7 +47,7 @@ func idempotenceCases() []testCase {
 				require.NoError(e.t, ignoreNotFound(e.Runtime.RemovePodSandbox(e.ctx, id)))
 			}
 		}},
-		{"stopping what was removed does nothing", func(e *env) {
+		{"stopping a removed object has no effect", func(e *env) {
 			pod, sandbox := e.runHost()
 			container := e.create(sandbox, e.container("c", sleeper.command()...), pod)
 			require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, sandbox))
@@ -57,7 +57,7 @@ func idempotenceCases() []testCase {
 			}
 			e.noSandbox(sandbox)
 		}},
-		{"what never was can be stopped and removed", func(e *env) {
+		{"an unknown object can be stopped and removed", func(e *env) {
 			for range 2 {
 				require.NoError(e.t, ignoreNotFound(e.Runtime.StopContainer(e.ctx, absentID, time.Second)))
 				require.NoError(e.t, ignoreNotFound(e.Runtime.RemoveContainer(e.ctx, absentID)))

@@ -41,7 +41,7 @@ func imageCases() []testCase {
 			}
 		}},
 		// The image must be in the list, possibly with others: runtimes may ignore the filter.
-		{"a list holds the image that was asked for", func(e *env) {
+		{"a filtered list has the requested image", func(e *env) {
 			image := e.pulledImage()
 			for _, filter := range []*runtimeapi.ImageFilter{nil, {}, {Image: imageSpec(e.OtherImage)}} {
 				list, err := e.Images.ListImages(e.ctx, filter)
@@ -74,7 +74,7 @@ func imageCases() []testCase {
 			e.removeImage(image.GetId())
 			e.requireAbsent(image)
 		}},
-		{"removing what is absent succeeds", func(e *env) {
+		{"removing an absent image succeeds", func(e *env) {
 			image := e.pulledImage()
 			for range 2 {
 				e.removeImage(e.OtherImage)
@@ -119,7 +119,7 @@ func imageCases() []testCase {
 			e.pull(e.OtherImage)
 			require.Equal(e.t, image.GetRepoTags(), e.image(digest).GetRepoTags())
 		}},
-		{"what no registry has is NotFound", func(e *env) {
+		{"an image that no registry has is NotFound", func(e *env) {
 			name := repositoryOf(e.otherImage())
 			for _, absent := range []string{name + ":critest-absent", name + "@sha256:" + strings.Repeat("0", 64)} {
 				_, err := e.Images.PullImage(e.ctx, imageSpec(absent), nil, nil)
@@ -134,7 +134,7 @@ func imageCases() []testCase {
 				require.NotContains(e.t, []codes.Code{codes.NotFound, codes.Unimplemented, codes.DeadlineExceeded}, status.Code(err), "%q: %v", name, err)
 			}
 		}},
-		{"a pull whose caller has left brings nothing", func(e *env) {
+		{"a cancelled pull adds no image", func(e *env) {
 			name := e.otherImage()
 			e.removeImage(name)
 			ctx, cancel := context.WithCancel(e.ctx)
@@ -153,7 +153,7 @@ func imageCases() []testCase {
 				require.NotNil(e.t, filesystem.GetUsedBytes())
 			}
 		}},
-		{"a container goes on without its image", func(e *env) {
+		{"a container continues without its image", func(e *env) {
 			image := e.pulledImage()
 			p := e.newPod()
 			config := e.container("main", quits.command()...)

@@ -137,7 +137,7 @@ func listCases() []testCase {
 			all := e.containerIDs(&runtimeapi.ContainerFilter{PodSandboxId: sandbox})
 			require.Subset(e.t, all, e.containerIDs(&runtimeapi.ContainerFilter{PodSandboxId: part(sandbox)}))
 		}},
-		{"a listed sandbox says what its status says", func(e *env) {
+		{"a listed sandbox agrees with its status", func(e *env) {
 			pod := e.pod()
 			pod.Metadata.Attempt = 2
 			id := e.run(pod)
@@ -153,7 +153,7 @@ func listCases() []testCase {
 			require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, id))
 			compare()
 		}},
-		{"a listed container says what its status says", func(e *env) {
+		{"a listed container agrees with its status", func(e *env) {
 			sandbox, ids := threeStates(e)
 			for _, entry := range e.containers(sandbox) {
 				s := e.status(entry.GetId())
@@ -194,7 +194,7 @@ func listCases() []testCase {
 		}},
 		// A runtime in the caller's process must not return the messages that it keeps (maps are
 		// only read), and must not keep the messages that it receives.
-		{"what is listed belongs to the caller", func(e *env) {
+		{"the caller owns the listed objects", func(e *env) {
 			pod := e.hostPod()
 			config := e.container("c", sleeper.command()...)
 			sandbox := e.run(pod)

@@ -35,7 +35,7 @@ func logCases() []testCase {
 				require.False(e.t, line.Partial)
 			}
 		}},
-		{"a long line comes in parts, of which only the last is full", func(e *env) {
+		{"a long line comes in parts, and only the last has the tag F", func(e *env) {
 			lines := e.logOf(long)
 			require.Greater(e.t, len(lines), 1)
 			for i, line := range lines {
@@ -43,7 +43,7 @@ func logCases() []testCase {
 			}
 			require.Equal(e.t, strings.Repeat("x", 40000)+"end", strings.Join(contents(lines), ""))
 		}},
-		{"a last line without its end is partial", func(e *env) {
+		{"a last line without a newline is partial", func(e *env) {
 			lines := e.logOf(unended)
 			require.Equal(e.t, []string{"a", "bc"}, contents(lines))
 			require.False(e.t, lines[0].Partial)
@@ -52,7 +52,7 @@ func logCases() []testCase {
 		{"bytes come as they were written", func(e *env) {
 			require.Equal(e.t, []string{"\xff\x00\x01\r.", "\t \x80"}, contents(e.logOf(binary)))
 		}},
-		{"what is written bit by bit is one line", func(e *env) {
+		{"a line written in pieces is one line", func(e *env) {
 			lines := e.logOf(slow)
 			require.Equal(e.t, []string{"abcd"}, contents(lines))
 			require.False(e.t, lines[0].Partial)
@@ -80,7 +80,7 @@ func logCases() []testCase {
 				e.requireNumbered(text)
 			}
 		}},
-		{"timestamps do not go back", func(e *env) {
+		{"timestamps do not decrease", func(e *env) {
 			p := e.newPod()
 			id := e.start(p.id, e.container("main", dying.command()...), p.config)
 			status := e.exited(id)
@@ -90,7 +90,7 @@ func logCases() []testCase {
 				last = line.Timestamp
 			}
 		}},
-		{"a renamed log goes on in a new file after ReopenContainerLog", func(e *env) {
+		{"a renamed log continues in a new file after ReopenContainerLog", func(e *env) {
 			p := e.newPod()
 			id := e.start(p.id, e.container("main", steady.command()...), p.config)
 			path := filepath.Join(p.config.GetLogDirectory(), "main.log")
@@ -109,7 +109,7 @@ func logCases() []testCase {
 			require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
 			e.requireNumbered(append(all, e.text(p, "main")...))
 		}},
-		{"reopening a log that was not renamed goes on in it", func(e *env) {
+		{"reopening a log that was not renamed continues it", func(e *env) {
 			p := e.newPod()
 			id := e.start(p.id, e.container("main", steady.command()...), p.config)
 			for range 3 {
@@ -141,7 +141,7 @@ func logCases() []testCase {
 			require.NoError(e.t, err)
 			require.Empty(e.t, files)
 		}},
-		{"a log's folder is made, and a log that is there is appended to", func(e *env) {
+		{"a log's folder is created, and an existing log is appended to", func(e *env) {
 			p := e.newPod()
 			for i := range 2 {
 				config := e.container("main", blanks.command()...)

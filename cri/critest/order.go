@@ -20,8 +20,8 @@ const (
 	refused answer = "is refused"
 	missing answer = "is NotFound"
 	fails   answer = "is an error" // with any code
-	done    answer = "is as good as done"
-	either  answer = "is answered" // runtimes differ
+	done    answer = "counts as done"
+	either  answer = "gets a reply" // runtimes differ
 )
 
 // judge checks an error against the answer. It reports whether the call succeeded.
@@ -32,7 +32,7 @@ func (a answer) judge(e *env, err error) {
 		require.NoError(e.t, err)
 	case a == refused:
 		e.refused(err)
-		require.False(e.t, cri.IsNotFound(err), "what exists is not NotFound: %v", err)
+		require.False(e.t, cri.IsNotFound(err), "NotFound for an existing object: %v", err)
 	case a == missing:
 		e.notFound(err)
 	case a == fails:
@@ -52,7 +52,7 @@ const (
 	running    after = "it runs" // or is ready
 	stopped    after = "it has ended"
 	notRunning after = "it does not run"
-	removed    after = "it is gone"
+	removed    after = "it is removed"
 )
 
 // An orderState is a state of a container or sandbox before the call.

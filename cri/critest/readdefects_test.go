@@ -98,12 +98,12 @@ func imageDefects() []defect {
 				return nil
 			}
 		}},
-		{name: "lists of images are empty", caughtBy: "Images/a list holds the image that was asked for", images: func(s *spoiledImages, _ *fake.Runtime) {
+		{name: "lists of images are empty", caughtBy: "Images/a filtered list has the requested image", images: func(s *spoiledImages, _ *fake.Runtime) {
 			s.list = func([]*runtimeapi.Image) []*runtimeapi.Image { return nil }
 		}},
 		{name: "an image cannot be removed by tag", caughtBy: "Images/removing by tag removes the image", images: keep},
 		{name: "an image cannot be removed by ID", caughtBy: "Images/removing by ID removes the image with all its names", images: keep},
-		{name: "removing what is absent fails", caughtBy: "Images/removing what is absent succeeds", images: onRemoveImage(func(ctx context.Context, rt *fake.Runtime, name string) error {
+		{name: "removing an absent image fails", caughtBy: "Images/removing an absent image succeeds", images: onRemoveImage(func(ctx context.Context, rt *fake.Runtime, name string) error {
 			r, err := rt.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name}, false)
 			if err == nil && r.Image == nil {
 				return status.Error(codes.NotFound, "no such image")
@@ -130,7 +130,7 @@ func imageDefects() []defect {
 				return nil
 			}
 		}},
-		{name: "failures have no code", caughtBy: "Images/what no registry has is NotFound", images: onPull(func(ctx context.Context, _ string, run func(context.Context) (string, error)) (string, error) {
+		{name: "failures have no code", caughtBy: "Images/an image that no registry has is NotFound", images: onPull(func(ctx context.Context, _ string, run func(context.Context) (string, error)) (string, error) {
 			ref, err := run(ctx)
 			if err != nil {
 				err = status.Error(codes.Unknown, err.Error())
@@ -144,13 +144,13 @@ func imageDefects() []defect {
 			}
 			return ref, err
 		})},
-		{name: "pulls go on without their callers", caughtBy: "Images/a pull whose caller has left brings nothing", images: onPull(func(ctx context.Context, _ string, run func(context.Context) (string, error)) (string, error) {
+		{name: "pulls go on without their callers", caughtBy: "Images/a cancelled pull adds no image", images: onPull(func(ctx context.Context, _ string, run func(context.Context) (string, error)) (string, error) {
 			return run(context.WithoutCancel(ctx))
 		})},
 		{name: "the file system is nowhere", caughtBy: "Images/the file system of images is described", images: func(s *spoiledImages, _ *fake.Runtime) {
 			s.fsInfo = func(r *runtimeapi.ImageFsInfoResponse) { r.ImageFilesystems[0].FsId = nil }
 		}},
-		{name: "an image in use stays", caughtBy: "Images/a container goes on without its image", images: onRemoveImage(func(ctx context.Context, rt *fake.Runtime, name string) error {
+		{name: "an image in use stays", caughtBy: "Images/a container continues without its image", images: onRemoveImage(func(ctx context.Context, rt *fake.Runtime, name string) error {
 			list, err := rt.ListContainers(ctx, nil)
 			if err != nil || len(list) > 0 {
 				return errors.New("the image is in use")
@@ -189,7 +189,7 @@ func statsDefects() []defect {
 		{name: "filters of figures are ignored", caughtBy: "Stats/statistics of containers are listed by ID, sandbox and label", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.statsFilter = func(f *runtimeapi.ContainerStatsFilter) *runtimeapi.ContainerStatsFilter { return nil }
 		}},
-		{name: "what is unknown has figures", caughtBy: "Stats/statistics of what does not exist are NotFound, or an empty list", runtime: onStats(fixed)},
+		{name: "an unknown object has figures", caughtBy: "Stats/statistics of an unknown object are NotFound or an empty list", runtime: onStats(fixed)},
 		{name: "sandboxes have no network", caughtBy: "Stats/a ready sandbox has figures, and its containers'", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.sandboxStats = func(p *runtimeapi.PodSandboxStats, err error) (*runtimeapi.PodSandboxStats, error) {
 				p.GetLinux().Network = nil

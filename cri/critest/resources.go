@@ -29,7 +29,7 @@ func resourceCases() []testCase {
 			require.Equal(e.t, int64(20_000), e.resources(id).GetCpuQuota())
 			require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(id).GetState())
 		}},
-		{"an update leaves what it does not name", func(e *env) {
+		{"an update keeps unnamed values", func(e *env) {
 			pod := e.hostPod()
 			id := e.start(e.run(pod), limited(e, "c"), pod)
 			require.NoError(e.t, e.Runtime.UpdateContainerResources(e.ctx, sharesOf(id, 300)))
@@ -38,7 +38,7 @@ func resourceCases() []testCase {
 			require.Equal(e.t, int64(50_000), got.GetCpuQuota())
 			require.Equal(e.t, int64(64<<20), got.GetMemoryLimitInBytes())
 		}},
-		{"an update of a created container holds once it runs", func(e *env) {
+		{"an update of a created container applies when it runs", func(e *env) {
 			pod := e.hostPod()
 			id := e.create(e.run(pod), limited(e, "c"), pod)
 			require.NoError(e.t, e.Runtime.UpdateContainerResources(e.ctx, sharesOf(id, 300)))
@@ -46,7 +46,7 @@ func resourceCases() []testCase {
 			require.NoError(e.t, e.Runtime.StartContainer(e.ctx, id))
 			require.Equal(e.t, int64(300), e.resources(id).GetCpuShares())
 		}},
-		{"an update of one container is no other's", func(e *env) {
+		{"an update of one container does not affect others", func(e *env) {
 			pod, sandbox := e.runHost()
 			a, b := e.start(sandbox, limited(e, "a"), pod), e.start(sandbox, limited(e, "b"), pod)
 			require.NoError(e.t, e.Runtime.UpdateContainerResources(e.ctx, sharesOf(a, 300)))

@@ -12,7 +12,7 @@ import (
 
 func sandboxCases() []testCase {
 	return []testCase{
-		{"a sandbox runs, stops and goes", func(e *env) {
+		{"a sandbox runs, stops and is removed", func(e *env) {
 			pod := e.pod()
 			id := e.run(pod)
 			require.NotEmpty(e.t, id)
@@ -42,7 +42,7 @@ func sandboxCases() []testCase {
 			require.Equal(e.t, odd, s.GetLabels())
 			require.Equal(e.t, odd, s.GetAnnotations())
 		}},
-		{"the creation time is that of the call", func(e *env) {
+		{"the creation time is the time of the call", func(e *env) {
 			before := time.Now()
 			first := e.sandbox(e.run(e.hostPod())).GetCreatedAt()
 			e.recent(before, first)
@@ -153,9 +153,9 @@ func sandboxCases() []testCase {
 			require.Zero(e.t, e.sandbox(first).GetMetadata().GetAttempt())
 			require.Len(e.t, e.sandboxes(pod), 2)
 			require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, first))
-			require.Equal(e.t, runtimeapi.PodSandboxState_SANDBOX_READY, e.sandbox(second).GetState(), "one goes, the other stays")
+			require.Equal(e.t, runtimeapi.PodSandboxState_SANDBOX_READY, e.sandbox(second).GetState(), "one is removed, one stays")
 		}},
-		{"an unknown handler is refused and leaves nothing", func(e *env) {
+		{"an unknown handler is refused without leftovers", func(e *env) {
 			pod := e.pod()
 			_, err := e.Runtime.RunPodSandbox(e.ctx, pod, "critest-no-such-handler")
 			e.refused(err)

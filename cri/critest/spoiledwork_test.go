@@ -239,7 +239,7 @@ func TestDefects(t *testing.T) {
 			require.False(t, sound.failed || sound.skipped, "without the defect: %s", sound.log.String())
 			broken := record(t, c, d)
 			require.True(t, broken.failed, "the case passes in spite of the defect")
-			require.NotEmpty(t, broken.log.String(), "a failure says what is wrong")
+			require.NotEmpty(t, broken.log.String(), "a failure has a message")
 		})
 	}
 }

@@ -73,7 +73,7 @@ func statsCases() []testCase {
 			require.ElementsMatch(e.t, []string{a}, list(&runtimeapi.ContainerStatsFilter{PodSandboxId: p.id, LabelSelector: label}))
 			require.Empty(e.t, list(&runtimeapi.ContainerStatsFilter{PodSandboxId: other.id, Id: a}))
 		}},
-		{"statistics of what does not exist are NotFound, or an empty list", func(e *env) {
+		{"statistics of an unknown object are NotFound or an empty list", func(e *env) {
 			p := e.newPod()
 			id := e.create(p.id, e.container("main", quits.command()...), p.config)
 			require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))

@@ -67,7 +67,7 @@ func stopCases() []testCase {
 			e.requireEnd(id, killedCode)
 			require.Equal(e.t, "got", e.text(p, "main")[1])
 		}},
-		{"a stop signal that the status shows is the one that is sent", func(e *env) {
+		{"the stop signal in the status is the signal sent", func(e *env) {
 			p := e.newPod()
 			config := e.container("main", picky.command()...)
 			config.StopSignal = runtimeapi.Signal_SIGNAL_SIGUSR1

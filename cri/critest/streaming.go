@@ -49,7 +49,7 @@ func streamingCases() []testCase {
 			require.Equal(e.t, 3, code)
 			require.Equal(e.t, "out\nerr\n", stdout.text())
 		})},
-		{"exec: a terminal has the size that the client tells", withClient(func(e *env) {
+		{"exec: a terminal has the size that the client sends", withClient(func(e *env) {
 			id := e.ready(e.newPod(), "main", quits)
 			stdin, _ := io.Pipe()
 			sizes := make(chan fake.TerminalSize, 1)
@@ -67,7 +67,7 @@ func streamingCases() []testCase {
 			sizes <- fake.TerminalSize{Width: 88, Height: 44}
 			require.NoError(e.t, <-result)
 		})},
-		{"exec: a command that is not there ends the session with an error", withClient(func(e *env) {
+		{"exec: a missing command ends the session with an error", withClient(func(e *env) {
 			id := e.ready(e.newPod(), "main", quits)
 			response, err := e.Runtime.Exec(e.ctx, &runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"critest-no-such-command"}, Stdout: true})
 			e.optional("Exec", err)
@@ -157,11 +157,11 @@ func streamingCases() []testCase {
 				e.notFound(err)
 			}
 		}},
-		{"attach: a client gets what is written from now on, and its input arrives", withClient(func(e *env) {
+		{"attach: a client gets new output, and its input arrives", withClient(func(e *env) {
 			p, id := e.lineEchoContainer(false)
 			a := e.attach(id)
 			e.send(a, "hello")
-			require.Equal(e.t, "got hello\n", a.output.text(), "not what was written before")
+			require.Equal(e.t, "got hello\n", a.output.text(), "only new output")
 			require.Equal(e.t, []string{"ready", "got hello"}, e.text(p, "main"))
 		})},
 		{"attach: every client gets the output", withClient(func(e *env) {
@@ -199,13 +199,13 @@ func streamingCases() []testCase {
 			require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
 			require.NoError(e.t, <-a.ended)
 		})},
-		{"port-forward: what listens in the pod answers", withClient(func(e *env) {
+		{"port-forward: a listener in the pod responds", withClient(func(e *env) {
 			p := e.newPod()
 			e.ready(p, "main", echoServer)
 			e.eventually("an echo", func() bool { return e.echoed(p, "hello") })
 			e.eventually("another echo", func() bool { return e.echoed(p, strings.Repeat("0123456789", 10000)) })
 		})},
-		{"port-forward: a port where nothing listens is an error of the connection", withClient(func(e *env) {
+		{"port-forward: a port without a listener is an error of the connection", withClient(func(e *env) {
 			p := e.newPod()
 			const closedPort = 9
 			_, err := e.connect(p, closedPort).Read(make([]byte, 1))

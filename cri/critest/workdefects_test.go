@@ -86,7 +86,7 @@ func stopDefects() []defect {
 					return status.FromContextError(ctx.Err()).Err()
 				}
 			})},
-		{name: "the stop signal is shown and not sent", caughtBy: "Stop/a stop signal that the status shows is the one that is sent", runtime: func(s *spoiled, _ *fake.Runtime) {
+		{name: "the stop signal is shown and not sent", caughtBy: "Stop/the stop signal in the status is the signal sent", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.create = func(c *runtimeapi.ContainerConfig) error { c.StopSignal = 0; return nil }
 			s.status = func(c *runtimeapi.ContainerStatus) { c.StopSignal = runtimeapi.Signal_SIGNAL_SIGUSR1 }
 		}},
@@ -115,24 +115,24 @@ func logDefects() []defect {
 	return []defect{
 		{name: "all is stdout", caughtBy: "Logs/each stream's lines are in the log under its name", config: replacing(" stderr ", " stdout ")},
 		{name: "empty lines are dropped", caughtBy: "Logs/empty lines are lines", config: replacing(`(?m)^\S+ stdout F \n`, "")},
-		{name: "all parts are full", caughtBy: "Logs/a long line comes in parts, of which only the last is full", config: replacing(" P ", " F ")},
-		{name: "what has no end is full", caughtBy: "Logs/a last line without its end is partial", config: replacing(" P ", " F ")},
+		{name: "all parts are full", caughtBy: "Logs/a long line comes in parts, and only the last has the tag F", config: replacing(" P ", " F ")},
+		{name: "a line without an end has the tag F", caughtBy: "Logs/a last line without a newline is partial", config: replacing(" P ", " F ")},
 		{name: "logs are UTF-8", caughtBy: "Logs/bytes come as they were written", config: onLog(os.O_APPEND, func(p []byte) []byte { return bytes.ToValidUTF8(p, []byte("?")) })},
-		{name: "each write is a line", caughtBy: "Logs/what is written bit by bit is one line", config: replacing(`(\S+ stdout F )abcd\n`, "${1}ab\n${1}cd\n")},
+		{name: "each write is a line", caughtBy: "Logs/a line written in pieces is one line", config: replacing(`(\S+ stdout F )abcd\n`, "${1}ab\n${1}cd\n")},
 		{name: "a terminal has a stderr", caughtBy: "Logs/a terminal's output is all stdout", config: replacing(" stdout F err", " stderr F err")},
 		{name: "the last line is lost", caughtBy: "Logs/the log is complete when the container has exited", config: replacing(`(?m)^.* line 1999\n`, "")},
-		{name: "the clock of logs is slow", caughtBy: "Logs/timestamps do not go back", config: replacing(`(?m)^\d{4}`, "1999")},
-		{name: "a log is never reopened", caughtBy: "Logs/a renamed log goes on in a new file after ReopenContainerLog", runtime: func(s *spoiled, _ *fake.Runtime) {
+		{name: "the clock of logs is slow", caughtBy: "Logs/timestamps do not decrease", config: replacing(`(?m)^\d{4}`, "1999")},
+		{name: "a log is never reopened", caughtBy: "Logs/a renamed log continues in a new file after ReopenContainerLog", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.reopen = func(err error) error { return err }
 		}},
-		{name: "a log is reopened empty", caughtBy: "Logs/reopening a log that was not renamed goes on in it", config: onLog(os.O_APPEND|os.O_TRUNC, same)},
+		{name: "a log is reopened empty", caughtBy: "Logs/reopening a log that was not renamed continues it", config: onLog(os.O_APPEND|os.O_TRUNC, same)},
 		{name: "any log can be reopened", caughtBy: "Logs/a log can be reopened only while its container runs", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.reopen = func(err error) error { return err }
 		}},
 		{name: "every container has a log", caughtBy: "Logs/without log_path there is no log", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.create = func(c *runtimeapi.ContainerConfig) error { c.LogPath = "always.log"; return nil }
 		}},
-		{name: "a log begins anew", caughtBy: "Logs/a log's folder is made, and a log that is there is appended to", config: onLog(os.O_APPEND|os.O_TRUNC, same)},
+		{name: "a log begins anew", caughtBy: "Logs/a log's folder is created, and an existing log is appended to", config: onLog(os.O_APPEND|os.O_TRUNC, same)},
 		{name: "a folder has one log", caughtBy: "Logs/two containers with logs in one folder do not mix them", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.create = func(c *runtimeapi.ContainerConfig) error { c.LogPath = "a.log"; return nil }
 		}},
@@ -170,12 +170,12 @@ func execDefects() []defect {
 			s.create = func(c *runtimeapi.ContainerConfig) error { c.Envs = nil; return nil }
 		}},
 		{name: "commands write to the log", caughtBy: "ExecSync/a command's output is not in the container's log", runtime: logExec},
-		{name: "timeouts are ignored", caughtBy: "ExecSync/a command that runs out of time is killed, and says so", runtime: func(s *spoiled, _ *fake.Runtime) {
+		{name: "timeouts are ignored", caughtBy: "ExecSync/a command that exceeds its timeout is killed with a timeout error", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.execSync = func(ctx context.Context, _ []string, _ time.Duration, run func(context.Context, time.Duration) ([]byte, []byte, error)) ([]byte, []byte, error) {
 				return run(ctx, 0)
 			}
 		}},
-		{name: "a caller that left has success", caughtBy: "ExecSync/a caller that leaves has its answer at once, and the container goes on", runtime: succeed},
+		{name: "a caller that left has success", caughtBy: "ExecSync/a cancelled call returns at once, and the container continues", runtime: succeed},
 		{name: "a command takes its whole timeout", caughtBy: "ExecSync/a command in time does not wait for its timeout", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.execSync = func(ctx context.Context, _ []string, timeout time.Duration, run func(context.Context, time.Duration) ([]byte, []byte, error)) ([]byte, []byte, error) {
 				time.Sleep(timeout)
@@ -192,7 +192,7 @@ func execDefects() []defect {
 				return before, stderr, err
 			})},
 		{name: "a command ends well with its container", caughtBy: "ExecSync/a command ends with its container", runtime: succeed},
-		{name: "what is not there exits with 127", caughtBy: "ExecSync/a command that is not there is an error, not an exit code", runtime: onExecSync(
+		{name: "a missing command exits with 127", caughtBy: "ExecSync/a missing command is an error, not an exit code", runtime: onExecSync(
 			func(stdout, stderr []byte, err error) ([]byte, []byte, error) {
 				if err != nil {
 					err = &cri.ExitError{Code: 127}
@@ -200,7 +200,7 @@ func execDefects() []defect {
 				return stdout, stderr, err
 			})},
 		{name: "nothing is a command", caughtBy: "ExecSync/an empty command is an error", runtime: succeed},
-		{name: "a dead container runs commands", caughtBy: "ExecSync/nothing runs in a container that does not", runtime: succeed},
+		{name: "a dead container runs commands", caughtBy: "ExecSync/no command runs in a stopped container", runtime: succeed},
 	}
 }
 
@@ -252,8 +252,8 @@ func sessionDefects() []defect {
 					return run(ctx, p)
 				}, err
 			})},
-		{name: "terminals have no size", caughtBy: "Streaming/exec: a terminal has the size that the client tells", config: onExec(deaf)},
-		{name: "every command is there", caughtBy: "Streaming/exec: a command that is not there ends the session with an error", config: onExec(
+		{name: "terminals have no size", caughtBy: "Streaming/exec: a terminal has the size that the client sends", config: onExec(deaf)},
+		{name: "every command is there", caughtBy: "Streaming/exec: a missing command ends the session with an error", config: onExec(
 			func(run fake.Program, err error) (fake.Program, error) {
 				if err != nil {
 					run = fake.Exit(127)
@@ -281,7 +281,7 @@ func sessionDefects() []defect {
 		{name: "dead containers have URLs", caughtBy: "Streaming/exec and attach need a running container", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.attach = func(*runtimeapi.AttachRequest) string { return "http://localhost/" }
 		}},
-		{name: "containers do not read", caughtBy: "Streaming/attach: a client gets what is written from now on, and its input arrives", runtime: func(s *spoiled, _ *fake.Runtime) {
+		{name: "containers do not read", caughtBy: "Streaming/attach: a client gets new output, and its input arrives", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.create = func(c *runtimeapi.ContainerConfig) error { c.Stdin = false; return nil }
 		}},
 		{name: "input never ends", caughtBy: "Streaming/attach: with stdin_once the first client's end of input is the container's", runtime: func(s *spoiled, _ *fake.Runtime) {
@@ -290,13 +290,13 @@ func sessionDefects() []defect {
 		{name: "input always ends", caughtBy: "Streaming/attach: a client that leaves does not disturb the container", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.create = func(c *runtimeapi.ContainerConfig) error { c.StdinOnce = c.Stdin; return nil }
 		}},
-		{name: "ports do not answer", caughtBy: "Streaming/port-forward: what listens in the pod answers", config: func(cfg *fake.Config) {
+		{name: "ports do not respond", caughtBy: "Streaming/port-forward: a listener in the pod responds", config: func(cfg *fake.Config) {
 			cfg.Ports = func(context.Context, fake.PodIdentity, int) (net.Conn, error) {
 				near, _ := net.Pipe()
 				return near, nil
 			}
 		}},
-		{name: "everything listens", caughtBy: "Streaming/port-forward: a port where nothing listens is an error of the connection", config: func(cfg *fake.Config) {
+		{name: "everything listens", caughtBy: "Streaming/port-forward: a port without a listener is an error of the connection", config: func(cfg *fake.Config) {
 			cfg.Ports = func(context.Context, fake.PodIdentity, int) (net.Conn, error) {
 				near, far := net.Pipe()
 				return near, far.Close()

@@ -268,9 +268,9 @@ func TestHostProcess(t *testing.T) {
 		grace    time.Duration
 		code     int32
 	}{
-		"SIGTERM goes to the whole group":             {"sleep 1001 & echo ready; wait", 1, 20 * time.Second, 143},
-		"SIGTERM can be handled":                      {"trap 'exit 9' TERM; sleep 1001 & echo ready; wait", 1, 20 * time.Second, 9},
-		"SIGKILL leaves nothing of a stubborn family": {family, 5, time.Second, 137},
+		"SIGTERM goes to the whole group":            {"sleep 1001 & echo ready; wait", 1, 20 * time.Second, 143},
+		"SIGTERM can be handled":                     {"trap 'exit 9' TERM; sleep 1001 & echo ready; wait", 1, 20 * time.Second, 9},
+		"SIGKILL ends a family that ignores signals": {family, 5, time.Second, 137},
 	} {
 		t.Run(name, func(t *testing.T) {
 			id := host(t, rt, name, "sh", "-c", c.script)
@@ -280,7 +280,7 @@ func TestHostProcess(t *testing.T) {
 			require.Empty(t, marked(name))
 		})
 	}
-	t.Run("what the command leaves behind ends with it", func(t *testing.T) {
+	t.Run("the command's children end with it", func(t *testing.T) {
 		id := host(t, rt, "left", "sh", "-c", "sleep 1001 & setsid sleep 1002 & exit 0")
 		require.EqualValues(t, 0, exited(t, rt, id).ExitCode)
 		require.Empty(t, marked("left"))
@@ -296,11 +296,11 @@ func TestHostProcess(t *testing.T) {
 		_, _, err = rt.ExecSync(t.Context(), id, []string{"sh", "-c", "sleep 1002 & sleep 1003"}, time.Second)
 		require.ErrorIs(t, err, cri.ErrExecTimeout)
 		require.Equal(t, codes.DeadlineExceeded, status.Code(err))
-		require.Equal(t, 1, sleepers("exec"), "only the container's own is left")
+		require.Equal(t, 1, sleepers("exec"), "only the container's own process remains")
 		_, _, err = rt.ExecSync(t.Context(), id, []string{"no-such-command"}, 0)
 		require.ErrorIs(t, err, fake.ErrNotFound)
 	})
-	t.Run("a call that is given up starts nothing", func(t *testing.T) {
+	t.Run("a cancelled call starts no process", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		id, err := tryHost(t, rt, "gone", func(c *runtimeapi.ContainerConfig) { c.Command = []string{"sleep", "1001"} })

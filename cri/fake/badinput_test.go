@@ -84,7 +84,7 @@ var badCalls = map[string]badCall{
 	"sandbox with invalid UTF-8 in its name":     badSandbox(codes.Internal, func(c *runtimeapi.PodSandboxConfig) { c.Metadata.Name = "\xff" }),
 	"sandbox with the largest attempt":           badSandbox(codes.OK, func(c *runtimeapi.PodSandboxConfig) { c.Metadata.Attempt = math.MaxUint32 }),
 	"sandbox with an endless hostname":           badSandbox(codes.Unknown, func(c *runtimeapi.PodSandboxConfig) { c.Hostname = large[:65] }),
-	"sandbox without anything for Linux":         badSandbox(codes.OK, func(c *runtimeapi.PodSandboxConfig) { c.Linux = nil }),
+	"sandbox without a linux section":            badSandbox(codes.OK, func(c *runtimeapi.PodSandboxConfig) { c.Linux = nil }),
 	"sandbox with an unknown handler": {func(ctx context.Context, b *bad) error {
 		_, err := b.runtime.RunPodSandbox(ctx, podConfig("new"), "none")
 		return err
@@ -120,7 +120,7 @@ var badCalls = map[string]badCall{
 		return b.runtime.UpdateContainerResources(ctx, &runtimeapi.UpdateContainerResourcesRequest{ContainerId: b.ids["running"]})
 	}, codes.OK},
 	"pull of nothing":                badPull(codes.InvalidArgument, nil),
-	"pull of a name that is none":    badPull(codes.InvalidArgument, imageSpec("a b")),
+	"pull of an invalid name":        badPull(codes.InvalidArgument, imageSpec("a b")),
 	"pull with a Puller that panics": badPull(codes.Internal, imageSpec("panics")),
 	"status of no image":             {func(ctx context.Context, b *bad) error { _, err := b.images.ImageStatus(ctx, nil, false); return err }, codes.InvalidArgument},
 	"removal of no image":            {func(ctx context.Context, b *bad) error { return b.images.RemoveImage(ctx, nil) }, codes.InvalidArgument},

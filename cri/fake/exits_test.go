@@ -56,7 +56,7 @@ func TestExits(t *testing.T) {
 			return 7
 		}},
 		{name: "grace is rounded up to seconds", program: stubborn, grace: time.Millisecond, took: time.Second, want: "EXITED 137 Error"},
-		{name: "a negative grace is none", program: stubborn, grace: -time.Hour, want: "EXITED 137 Error"},
+		{name: "a negative grace period counts as 0", program: stubborn, grace: -time.Hour, want: "EXITED 137 Error"},
 		{name: "abandoned after SIGKILL", grace: 2 * time.Second, took: 12 * time.Second, want: "EXITED 137 Error", program: func(context.Context, *fake.Process) int {
 			time.Sleep(13 * time.Second)
 			return 0

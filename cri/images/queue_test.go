@@ -108,7 +108,7 @@ func churn(t *testing.T, r *rand.Rand) {
 	}
 	time.Sleep(24 * time.Hour)
 	for _, w := range all {
-		require.True(t, w.returned(), "everyone gets an answer")
+		require.True(t, w.returned(), "all waiters get a result")
 		var e *Error
 		require.True(t, w.err == nil || errors.Is(w.err, context.Canceled) || errors.As(w.err, &e), "%v", w.err)
 		w.cancel()

@@ -196,7 +196,7 @@ func TestSessionsNeedAnUpgrade(t *testing.T) {
 	w := do(handler(t, p, nil), http.MethodPost, "/exec/ns/p/c?command=ls&output=1")
 	require.Equal(t, http.StatusBadRequest, w.Code)
 	require.Contains(t, w.Body.String(), "upgraded")
-	require.Zero(t, p.calls, "the runtime is not asked for a session that nobody begins")
+	require.Zero(t, p.calls, "a session that no client begins causes no runtime call")
 }
 
 // An idle session ends, even if its peers keep their connections open.
@@ -232,7 +232,7 @@ func TestTooManySessions(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, response.StatusCode)
 	said, err := body.ReadString('\n')
 	require.NoError(t, err)
-	require.Contains(t, said, "limit 1", "the bound is named")
+	require.Contains(t, said, "limit 1", "the message has the limit")
 	require.NoError(t, first.Close())
 	_, _ = io.Copy(io.Discard, r)
 	require.Eventually(t, func() bool {

@@ -58,7 +58,7 @@ func TestCleanDeadContainers(t *testing.T) {
 	require.Len(t, h.status(pod).Containers, 2)
 	require.NoError(t, h.garbage.CleanDeadContainers(t.Context(), garbage.CleanRequest{Status: h.status(pod), All: true}))
 	require.Len(t, h.status(pod).Containers, 1)
-	require.NoError(t, h.garbage.CleanDeadContainers(t.Context(), garbage.CleanRequest{Status: got, All: true}), "what is gone is no error")
+	require.NoError(t, h.garbage.CleanDeadContainers(t.Context(), garbage.CleanRequest{Status: got, All: true}), "removing an absent object is no error")
 }
 
 // C42: a dangling link is removed, unless its container is live.
@@ -169,7 +169,7 @@ func TestRemovePod(t *testing.T) {
 	record, err := h.cfg.Actuated.Load(pod.UID)
 	require.NoError(t, err)
 	require.True(t, record.Empty())
-	require.NoError(t, h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: got}).Err(), "C34: what is gone has stopped")
+	require.NoError(t, h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: got}).Err(), "C34: an absent container counts as stopped")
 	require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, h.status(pod)))
 }
 

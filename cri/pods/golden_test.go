@@ -41,7 +41,7 @@ func TestGolden(t *testing.T) {
 	for i, d := range deliberate {
 		require.NotEmpty(t, d.reason)
 		if all && !used[i] { // meaningful only if all sets ran
-			t.Errorf("the difference %q of pods %q is not there any more", d.field, d.pods)
+			t.Errorf("the difference %q of pods %q no longer exists", d.field, d.pods)
 		}
 	}
 }

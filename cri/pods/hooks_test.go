@@ -97,7 +97,7 @@ func TestPostStartFails(t *testing.T) {
 	h.cfg.Hooks = nil
 	h.restart()
 	h.sync(pod)
-	require.Equal(t, "PostStartHookError", h.m.StartFailures(pod.UID)["a"].Reason, "without anybody to run it")
+	require.Equal(t, "PostStartHookError", h.m.StartFailures(pod.UID)["a"].Reason, "without a runner")
 }
 
 // W31 for hooks: the deletion of the pod cancels the hook, which does not count as a failure.
@@ -234,7 +234,7 @@ func TestActuatedFails(t *testing.T) {
 	store.load = errors.New("bad disk")
 	result := h.sync(pod)
 	require.ErrorIs(t, result.Err(), store.load)
-	require.Empty(t, result.Entries, "nothing is done on incomplete knowledge")
+	require.Empty(t, result.Entries, "no action on incomplete observations")
 }
 
 type brokenStore struct {
@@ -299,7 +299,7 @@ func TestCounts(t *testing.T) {
 	require.Equal(t, []string{"1 true"}, mounted)
 	refuse = errors.New("no space left")
 	require.Error(t, h.sync(pod).Err())
-	require.Len(t, mounted, 1, "nobody knows what had become of it")
+	require.Len(t, mounted, 1, "its outcome is unknown")
 	refuse = nil
 	h.mustSync(pod)
 	require.Equal(t, []string{"1 true", "1 false"}, mounted)

@@ -114,7 +114,7 @@ func TestInitRunsAgainInNewSandbox(t *testing.T) {
 		require.NoError(t, h.runtime.RuntimeService.StopPodSandbox(t.Context(), up.Sandboxes[0].ID))
 		h.runtime.before = failing("RemoveContainer", "", errLost)
 		require.ErrorIs(t, h.sync(pod).Err(), errLost)
-		require.NotContains(t, h.runtime.take(), "RunPodSandbox web/1", "what is left of the initialisation keeps the new sandbox away")
+		require.NotContains(t, h.runtime.take(), "RunPodSandbox web/1", "leftovers of the initialisation delay the new sandbox")
 		h.runtime.before = failing("RunPodSandbox", "", errLost)
 		h.sync(pod)
 		require.Equal(t, []string{"StopPodSandbox ", "RemoveContainer i0", "RunPodSandbox web/1"}, h.runtime.take())

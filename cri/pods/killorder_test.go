@@ -60,7 +60,7 @@ func TestSidecarsEndLast(t *testing.T) {
 			},
 		},
 		{
-			name:     "C34 what is gone keeps nobody",
+			name:     "C34 a removed container delays no stop",
 			programs: map[string]fake.Program{"app": stubborn},
 			before:   failing("StopContainer", "app ", status.Error(codes.NotFound, "gone")),
 			grace:    30,
@@ -73,7 +73,7 @@ func TestSidecarsEndLast(t *testing.T) {
 			want:   []string{"0s StopContainer app 7s", "7s StopContainer s1 2s", "7s StopContainer s2 2s", "7s StopPodSandbox"},
 		},
 		{
-			name:   "a runtime that is away is asked again in the same order",
+			name:   "an unavailable runtime is called again in the same order",
 			before: failing("StopContainer", "app ", status.Error(codes.Unavailable, "away")),
 			grace:  7,
 			want:   []string{"0s StopContainer app 7s"},
@@ -291,7 +291,7 @@ func TestStopOrder(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				begin := time.Now()
-				require.NoError(t, u.wait(ctx, "app", time.Minute), "nobody is before it")
+				require.NoError(t, u.wait(ctx, "app", time.Minute), "no container precedes it")
 				tc.done(u, cancel)
 				err := u.wait(ctx, "s1", 5*time.Second)
 				require.Equal(t, tc.took, time.Since(begin))

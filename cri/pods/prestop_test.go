@@ -58,7 +58,7 @@ func TestPreStopShareOfGrace(t *testing.T) {
 					want = append(want, e+" spec.containers{a}")
 				}
 				require.Equal(t, want, h.takeEvents())
-				require.Empty(t, h.m.preStops.over, "nothing is remembered of what has stopped")
+				require.Empty(t, h.m.preStops.over, "no state of stopped containers remains")
 			})
 		})
 	}

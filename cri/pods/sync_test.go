@@ -115,7 +115,7 @@ func TestImageFailure(t *testing.T) {
 	var failure *StartError
 	require.ErrorAs(t, result.Err(), &failure)
 	require.Equal(t, "a", failure.Container)
-	require.Contains(t, h.takeEvents(), "Failed spec.containers{a}", "beside what is told of the pull")
+	require.Contains(t, h.takeEvents(), "Failed spec.containers{a}", "beside the events of the pull")
 	require.Equal(t, map[string]StartFailure{"a": {Reason: "ErrImagePull", Message: "no such image"}}, h.m.StartFailures(pod.UID))
 	require.Len(t, h.status(pod).Running(), 1)
 	h.images.fail = nil
@@ -138,7 +138,7 @@ func TestNameReserved(t *testing.T) {
 	for range 3 {
 		result := h.sync(pod)
 		require.Error(t, result.Err())
-		require.True(t, result.NotBefore().IsZero(), "nothing was started, so nothing is backed off")
+		require.True(t, result.NotBefore().IsZero(), "no start, so no back-off")
 		require.Equal(t, ReasonCreateContainerError, h.m.StartFailures(pod.UID)["a"].Reason)
 		require.Equal(t, []string{"CreateContainer a/1"}, h.runtime.take())
 	}

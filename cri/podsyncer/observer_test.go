@@ -97,7 +97,7 @@ func TestHintsWaitForTheWorker(t *testing.T) {
 			return false
 		})
 		time.Sleep(100 * time.Millisecond)
-		require.Equal(t, before+2, looks(), "nothing was changed, so nobody else looks: the hint counts now")
+		require.Equal(t, before+2, looks(), "no change, so no other observation: the hint counts now")
 
 		o.change("1", func() bool { return true })
 		time.Sleep(time.Millisecond)

@@ -186,9 +186,9 @@ func TestFromCgroups(t *testing.T) {
 		require.EqualValues(t, 300, *p.Containers[1].Usage.Memory.Usage)
 		require.EqualValues(t, 10, *p.Network.Find().Received.Bytes)
 		require.Nil(t, p.NanoCores, "there is one reading")
-		require.Nil(t, p.Details, "nobody wants them")
+		require.Nil(t, p.Details, "they were not requested")
 		require.Nil(t, p.Containers[0].Details)
-		require.Zero(t, s.calls["ListContainerStats"]+s.calls["ListPodSandboxStats"], "the runtime was asked for nothing but lists")
+		require.Zero(t, s.calls["ListContainerStats"]+s.calls["ListPodSandboxStats"], "only lists were requested from the runtime")
 
 		time.Sleep(2 * time.Second)
 		cgroups(files, pod, map[string][2]string{"": {"600", "4000000"}, "/crio-" + ids[2] + ".scope": {"300", "1000000"}})

@@ -66,7 +66,7 @@ func TestDetails(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	recorded := details(t, os.DirFS("testdata/v1"), V1, "/podrec/pod1")
 	require.Empty(t, recorded.Unread)
-	require.Nil(t, recorded.Devices, "what was not recorded is not known")
+	require.Nil(t, recorded.Devices, "an unrecorded value is unknown")
 	require.NotNil(t, recorded.Cache)
 	recorded = details(t, os.DirFS("testdata/v2"), V2, pod2)
 	require.Empty(t, recorded.Unread)

@@ -115,8 +115,8 @@ func TestUnknown(t *testing.T) {
 		{"the largest total", "cpu.pressure", "some avg10=1 avg60=2 avg300=3 total=9223372036854775", "", func(u *Usage) {
 			u.CPU.Pressure = &Pressure{Some: Stall{Total: 9223372036854775 * time.Microsecond, Avg10: 1, Avg60: 2, Avg300: 3}}
 		}},
-		{"no pressure that some feel", "cpu.pressure", "full avg10=1 avg60=2.00 avg300=3.00 total=1", "no line starts with some", func(u *Usage) { u.CPU.Pressure = nil }},
-		{"what all feel is not a number", "cpu.pressure", "some avg10=1 avg60=2 avg300=3 total=4\nfull avg10=x avg60=0 avg300=5 total=6", "is not a pressure line", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"pressure without the line some", "cpu.pressure", "full avg10=1 avg60=2.00 avg300=3.00 total=1", "no line starts with some", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"a full value that is not a number", "cpu.pressure", "some avg10=1 avg60=2 avg300=3 total=4\nfull avg10=x avg60=0 avg300=5 total=6", "is not a pressure line", func(u *Usage) { u.CPU.Pressure = nil }},
 		{"all feel it", "cpu.pressure", "some avg10=1 avg60=2 avg300=3 total=4\nfull avg10=100 avg60=0 avg300=5 total=6", "", func(u *Usage) {
 			u.CPU.Pressure = &Pressure{
 				Some: Stall{Total: 4 * time.Microsecond, Avg10: 1, Avg60: 2, Avg300: 3}, Full: Stall{Total: 6 * time.Microsecond, Avg10: 100, Avg300: 5},

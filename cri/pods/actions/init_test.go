@@ -105,7 +105,7 @@ func TestSidecar(t *testing.T) {
 	for _, tc := range []decisionCase{
 		{name: "none, not its turn", pod: middle(), containers: list(running("i0"))},
 		{name: "none, its turn", pod: middle(), containers: list(exited("i0", 0)), want: summary{init: []int{1}}},
-		{name: "none, a later one has had its turn", pod: middle(), containers: list(running("i2")), want: summary{init: []int{1}}},
+		{name: "none, a later one has run", pod: middle(), containers: list(running("i2")), want: summary{init: []int{1}}},
 		{name: "created", pod: middle(), containers: list(created("s1")), want: summary{remove: []string{"s1-created"}, init: []int{1}}},
 		{name: "C12 running: the next", pod: middle(), containers: list(running("s1"), exited("i0", 0)), want: summary{init: []int{2}}},
 		{name: "C12 two sidecars: the next after the last", pod: testPod(always, "s0", "s1", "s2", "a"), containers: list(running("s1"), running("s0")), want: summary{init: []int{2}}},
@@ -117,7 +117,7 @@ func TestSidecar(t *testing.T) {
 		{name: "C13 startup failed, last", pod: last(probed), containers: list(running("s1")), startup: down, want: summary{kill: []string{"s1-running StartupProbe"}, init: []int{1}}},
 		{name: "started: the next", pod: middle(probed), containers: list(running("s1")), startup: up, want: summary{init: []int{2}}},
 		{name: "started, last: initialised", pod: last(probed), containers: list(running("s1")), startup: up, want: summary{regular: []int{0}}},
-		{name: "a result without a probe is none", pod: last(), containers: list(running("s1")), startup: down, want: summary{regular: []int{0}}},
+		{name: "a result without a probe does not count", pod: last(), containers: list(running("s1")), startup: down, want: summary{regular: []int{0}}},
 		{name: "image changed", pod: last(), containers: list(running("s1", otherHash), running("a")), want: summary{kill: []string{"s1-running "}, init: []int{1}}},
 		{name: "image changed before the next started: both", pod: middle(), containers: list(running("s1", otherHash)), want: summary{kill: []string{"s1-running "}, init: []int{1, 2}}},
 		{name: "image changed before it has started: wait", pod: middle(probed), containers: list(running("s1", otherHash))},
@@ -158,7 +158,7 @@ func TestSidecarStartedBefore(t *testing.T) {
 	for _, tc := range []decisionCase{
 		{name: "C14 the container crashed (#136910, #137146)", pod: pod, containers: list(exited("a", 1, at(2)), running("s", at(1))), want: summary{regular: []int{0}}},
 		{name: "C14 and the sidecar is a new one", pod: pod, containers: list(running("s", at(3)), exited("a", 1, at(2)))},
-		{name: "C14 nobody knows when the sidecar was made", pod: pod, containers: list(exited("a", 1, at(2)), running("s"))},
+		{name: "C14 the sidecar's creation time is unknown", pod: pod, containers: list(exited("a", 1, at(2)), running("s"))},
 		{name: "C14 in another sandbox", pod: pod, containers: list(exited("a", 1, at(2), in("r")), running("s", at(1)))},
 		{name: "a failure counts", pod: pod, containers: list(exited("a", 1, at(2)), running("s", at(1))), startup: map[string]probe.Verdict{"s-running": probe.Failure}, want: summary{kill: []string{"s-running StartupProbe"}, init: []int{0}}},
 	} {

@@ -41,7 +41,7 @@ func TestRegular(t *testing.T) {
 		{name: "exited 0, own policy always", pod: a(never, own("a", v1.ContainerRestartPolicyAlways)), containers: list(exited("a", 0)), want: start},
 		{name: "C18 rule matches", pod: a(always, own("a", v1.ContainerRestartPolicyNever, restart42)), containers: list(exited("a", 42)), want: start},
 		{name: "C18 rule misses", pod: a(always, own("a", v1.ContainerRestartPolicyNever, restart42)), containers: list(exited("a", 1))},
-		{name: "C18 a rule without a policy is none", pod: a(never, func(pod *v1.Pod) { pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{restart42} }), containers: list(exited("a", 42))},
+		{name: "C18 a rule without a policy does not count", pod: a(never, func(pod *v1.Pod) { pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{restart42} }), containers: list(exited("a", 42))},
 		{name: "running", pod: a(always), containers: list(running("a"))},
 		{name: "C16 image changed", pod: a(never), containers: list(running("a", otherHash)), want: killed("", 0)},
 		{name: "image changed, deleted", pod: a(never, deleted), containers: list(running("a", otherHash)), want: killed("")},
@@ -83,8 +83,8 @@ func TestNothingLeft(t *testing.T) {
 		{name: "the last fails its probe, and rules without a policy are none", pod: with(testPod(never, "a"), func(pod *v1.Pod) {
 			pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{onExit(v1.ContainerRestartRuleActionRestart, 137)}
 		}), containers: list(running("a")), liveness: failed, want: summary{end: true, kill: []string{"a-running LivenessProbe"}}},
-		{name: "the exit code tells", pod: with(testPod(never, "a"), own("a", v1.ContainerRestartPolicyNever, onExit(v1.ContainerRestartRuleActionRestart, 137))), containers: list(exited("a", 137)), want: summary{regular: []int{0}}},
-		{name: "the exit code does not tell", pod: with(testPod(never, "a"), own("a", v1.ContainerRestartPolicyNever, onExit(v1.ContainerRestartRuleActionRestart, 42))), containers: list(exited("a", 137)), want: summary{end: true}},
+		{name: "the exit code decides", pod: with(testPod(never, "a"), own("a", v1.ContainerRestartPolicyNever, onExit(v1.ContainerRestartRuleActionRestart, 137))), containers: list(exited("a", 137)), want: summary{regular: []int{0}}},
+		{name: "the exit code does not decide", pod: with(testPod(never, "a"), own("a", v1.ContainerRestartPolicyNever, onExit(v1.ContainerRestartRuleActionRestart, 42))), containers: list(exited("a", 137)), want: summary{end: true}},
 		{name: "ephemeral containers do not keep it up", pod: testPod(never, "a", "e0", "e1"), containers: list(exited("a", 0), running("e0")), want: summary{end: true}},
 		{name: "deleted", pod: with(testPod(always, "a"), deleted), containers: list(exited("a", 0)), want: summary{end: true}},
 		{name: "deleted, unknown, and its sidecar is lost", pod: with(testPod(always, "s", "a"), deleted), containers: list(unknown("a"))},
@@ -108,7 +108,7 @@ func TestEphemeral(t *testing.T) {
 		{name: "added to a running pod", pod: testPod(always, "a", "e0", "e1"), containers: list(running("a"), running("e0")), want: summary{ephemeral: []int{1}}},
 		{name: "never again", pod: testPod(always, "a", "e0"), containers: list(running("a"), exited("e0", 1))},
 		{name: "never again in another sandbox", pod: testPod(always, "a", "e0"), containers: list(running("a"), exited("e0", 1, in("r")))},
-		{name: "unknown is left alone", pod: testPod(always, "a", "e0"), containers: list(running("a"), unknown("e0"))},
+		{name: "unknown is not touched", pod: testPod(always, "a", "e0"), containers: list(running("a"), unknown("e0"))},
 		{name: "created never ran", pod: testPod(always, "a", "e0"), containers: list(running("a"), created("e0")), want: summary{remove: []string{"e0-created"}, ephemeral: []int{0}}},
 		{name: "deleted", pod: with(testPod(always, "a", "e0"), deleted), containers: list(running("a"))},
 		{name: "runs twice", pod: testPod(always, "a", "e0"), containers: list(running("a"), running("e0"), unknown("e0")), want: summary{kill: []string{"e0-unknown "}}},

@@ -73,7 +73,7 @@ func TestResize(t *testing.T) {
 		{name: "not required", want: res("1", "2", "96Mi", "128Mi"), have: &base, policy: []v1.ContainerResizePolicy{{ResourceName: cpu, RestartPolicy: v1.NotRequired}}, cpu: true, memory: true},
 		{name: "no record: sent again", want: base, cpu: true, memory: true},
 		{name: "no record, nothing wanted", want: res()},
-		{name: "no record, nothing wanted, whatever the runtime has", want: res(), policy: restartOn(cpu, memory), reported: reported(300, 50, 1<<20)},
+		{name: "no record, nothing wanted, the runtime's values do not count", want: res(), policy: restartOn(cpu, memory), reported: reported(300, 50, 1<<20)},
 		{name: "no record: does not restart", want: base, policy: restartOn(cpu, memory), cpu: true, memory: true},
 		{name: "no record, the runtime has the same", want: base, policy: restartOn(cpu, memory), reported: reported(200, 100, 128<<20), cpu: true, memory: true},
 		{name: "no record, the runtime has what is left of 1m", want: res("1m", "1m", "", ""), policy: restartOn(cpu), reported: reported(10, 2, 0), cpu: true},
@@ -82,8 +82,8 @@ func TestResize(t *testing.T) {
 		{name: "no record, the runtime has another cpu request", want: base, policy: restartOn(cpu), reported: reported(200, 50, 128<<20), restart: true},
 		{name: "no record, the runtime has another memory limit", want: base, policy: restartOn(memory), reported: reported(200, 100, 64<<20), restart: true},
 		{name: "no record, the runtime has none", want: base, policy: restartOn(cpu, memory), reported: reported(0, 0, 0), cpu: true, memory: true},
-		{name: "no record, the runtime tells only the limit", want: base, policy: restartOn(cpu), reported: &observed.Resources{MilliCPULimit: new(int64(300))}, restart: true},
-		{name: "no record, the runtime tells only the request", want: base, policy: restartOn(cpu), reported: &observed.Resources{MilliCPURequest: new(int64(50))}, restart: true},
+		{name: "no record, the runtime reports only the limit", want: base, policy: restartOn(cpu), reported: &observed.Resources{MilliCPULimit: new(int64(300))}, restart: true},
+		{name: "no record, the runtime reports only the request", want: base, policy: restartOn(cpu), reported: &observed.Resources{MilliCPURequest: new(int64(50))}, restart: true},
 		{name: "a record counts more than a report", want: base, have: &base, policy: restartOn(cpu), reported: reported(300, 50, 0)},
 	} {
 		for _, name := range []string{"a", "s", "i"} {

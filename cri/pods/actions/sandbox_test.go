@@ -40,7 +40,7 @@ func TestSandbox(t *testing.T) {
 		{"C1 nothing yet, sidecar first", testPod(always, "s1", "i2", "a"), observedPod(nil), Actions{KillPod: true, CreateSandbox: true, StartInit: []int{0}}},
 		{"C1 ephemeral containers wait for the sandbox", testPod(always, "a", "e"), observedPod(nil), Actions{KillPod: true, CreateSandbox: true, StartRegular: []int{0}}},
 		{"C2 two ready", two(always), twoReady, Actions{KillPod: true, CreateSandbox: true, SandboxID: "t", Attempt: 5, StartRegular: both}},
-		{"an older one that is not ready is no matter", two(always), readyAndDead, Actions{SandboxID: "s", StartRegular: both}},
+		{"an older sandbox that is not ready does not count", two(always), readyAndDead, Actions{SandboxID: "s", StartRegular: both}},
 		{"not ready", two(always), observedPod(dead()), starting(next, both...)},
 		{"unknown state", two(always), observedPod(unknownState), starting(next, both...)},
 		{"C3 lost address", two(always), observedPod(noIP), starting(next, both...)},
@@ -64,7 +64,7 @@ func TestSandbox(t *testing.T) {
 		{"never, its own policy brings the rest along", two(never, own("b", v1.ContainerRestartPolicyAlways)), observedPod(dead(), exited("b", 0)), starting(next, both...)},
 		{"never, a rule brings one back", two(never, own("b", v1.ContainerRestartPolicyNever, restart42)), observedPod(dead(), exited("a", 0), exited("b", 42)), starting(next, 1)},
 		{
-			"never, a rule knows no exit code of what is in unknown state", two(never, own("b", v1.ContainerRestartPolicyNever, onExit(v1.ContainerRestartRuleActionRestart, 0))), observedPod(dead(), exited("a", 0), unknown("b")),
+			"never, a rule has no exit code of a container in unknown state", two(never, own("b", v1.ContainerRestartPolicyNever, onExit(v1.ContainerRestartRuleActionRestart, 0))), observedPod(dead(), exited("a", 0), unknown("b")),
 			Actions{SandboxID: "s", Attempt: 1, Kill: []ContainerKill{{ID: unknown("b").ID, Name: "b", Message: "Container b has lost its sandbox"}}},
 		},
 		{"never, the rule does not match", two(never, own("b", v1.ContainerRestartPolicyNever, restart42)), observedPod(dead(), exited("a", 0), exited("b", 1)), end},
@@ -78,7 +78,7 @@ func TestSandbox(t *testing.T) {
 		{"on failure, one ran until now", two(onFailure), observedPod(dead(), exited("a", 0), running("b")), starting(next, 1)},
 		{"rules do not count where an exit was clean", two(onFailure, own("a", v1.ContainerRestartPolicyOnFailure, onExit(v1.ContainerRestartRuleActionRestart, 0)), own("b", v1.ContainerRestartPolicyOnFailure)), observedPod(dead(), exited("a", 0), exited("b", 0)), end},
 		{"never, the first one's own policy brings the rest along", two(never, own("a", v1.ContainerRestartPolicyAlways)), observedPod(dead(), exited("a", 0)), starting(next, both...)},
-		{"never, a policy of its own that is spent brings nobody along", two(never, own("b", v1.ContainerRestartPolicyOnFailure)), observedPod(dead(), exited("b", 0)), end},
+		{"never, its own policy restarts no other container", two(never, own("b", v1.ContainerRestartPolicyOnFailure)), observedPod(dead(), exited("b", 0)), end},
 		{"never, as its own policy as well", two(never, own("b", v1.ContainerRestartPolicyNever)), observedPod(dead(), exited("a", 0)), end},
 		{"always", two(always), observedPod(dead(), exited("a", 0), running("b")), starting(next, both...)},
 		{"always, but one has run and never restarts", two(always, own("a", v1.ContainerRestartPolicyNever)), observedPod(dead(), exited("a", 0), running("b")), starting(next, 1)},
@@ -86,7 +86,7 @@ func TestSandbox(t *testing.T) {
 			"a new sandbox begins with the first init container", testPod(always, "i1", "s2", "a"), observedPod(dead(), exited("a", 255), running("s2"), exited("i1", 0)),
 			Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, StartInit: []int{0}, PruneInit: []observed.Container{running("s2"), exited("i1", 0)}},
 		},
-		{"only what never ran is left over, and init is to run", testPod(onFailure, "i1", "a"), observedPod(dead(), exited("i1", 0), exited("a", 0)), end},
+		{"only unstarted leftovers, and init must run", testPod(onFailure, "i1", "a"), observedPod(dead(), exited("i1", 0), exited("a", 0)), end},
 		{"an init container has failed for good", with(testPod(always, "i", "a"), own("i", v1.ContainerRestartPolicyNever)), observedPod(dead(), exited("i", 1)), end},
 		{"an init container in unknown state has not failed", with(testPod(always, "i", "a"), own("i", v1.ContainerRestartPolicyNever)), observedPod(dead(), unknown("i", func(c *observed.Container) { c.ExitCode = 255 })), Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, StartInit: []int{0}, PruneInit: list(unknown("i", func(c *observed.Container) { c.ExitCode = 255 }))}},
 		{"an init container has failed, and may again", testPod(onFailure, "i", "a"), observedPod(dead(), exited("i", 1)), Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, StartInit: []int{0}, PruneInit: list(exited("i", 1))}},
@@ -218,7 +218,7 @@ func TestAfterReset(t *testing.T) {
 	a := decide(t, Input{Pod: resetPod("a"), Status: observedPod(ready(), exited("e", 0)), RestartAll: true})
 	require.Equal(t, summary{init: []int{0}}, summarise(t, a))
 	a = decide(t, Input{Pod: with(resetPod("a"), deleted), Status: observedPod(ready(), exited("a", 42), running("b")), RestartAll: true})
-	require.Empty(t, a.Reset, "a pod on its way out restarts nothing")
+	require.Empty(t, a.Reset, "a deleted pod restarts nothing")
 }
 
 func TestRestartAllTriggered(t *testing.T) {

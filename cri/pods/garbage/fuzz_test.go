@@ -105,7 +105,7 @@ func FuzzPlanContainers(f *testing.F) {
 				}
 				continue
 			}
-			require.False(t, removable(c.uid), "%+v has nobody to stay for", c)
+			require.False(t, removable(c.uid), "%+v stays without a reason", c)
 			kept[c.unit]++
 			surplus++
 		}

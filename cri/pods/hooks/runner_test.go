@@ -96,7 +96,7 @@ func TestExecEndsWithContext(t *testing.T) {
 		require.ErrorContains(t, err, "cut off")
 		require.Equal(t, 5*time.Second, time.Since(begin))
 		_, err = r.Run(ctx, testPod, testContainer, "abc", &v1.LifecycleHandler{Exec: &v1.ExecAction{}})
-		require.ErrorIs(t, err, over, "nothing is begun any more")
+		require.ErrorIs(t, err, over, "no handler starts after the end")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 }

@@ -36,7 +36,7 @@ func (s *stub) ask(what string, verbose bool) error {
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, what)
 	if verbose {
-		return errors.New("a verbose answer, which nobody reads")
+		return errors.New("a verbose reply, which has no reader")
 	}
 	return s.fail[what]
 }

@@ -231,7 +231,7 @@ func TestDevices(t *testing.T) {
 	}
 	pod := testPod()
 	_, err := h.envOf(pod, c)
-	require.ErrorContains(t, err, `"example.com/gpu"`, "nobody gives it out")
+	require.ErrorContains(t, err, `"example.com/gpu"`, "no manager allocates it")
 	h.cfg.Devices = func(context.Context, *v1.Pod, *v1.Container) (Devices, error) {
 		return Devices{
 			Devices: []*runtimeapi.Device{{HostPath: "/dev/gpu0", ContainerPath: "/dev/gpu0", Permissions: "rw"}}, CDI: []string{"example.com/gpu=0"},

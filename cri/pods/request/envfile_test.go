@@ -67,7 +67,7 @@ func TestFileKey(t *testing.T) {
 	_, err = h.envOf(pod, &v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{VolumeName: "gone", Path: "env", Key: "A", Optional: new(true)}})}})
 	require.ErrorContains(t, err, `file "env" not found in volume "gone"`)
 	_, err = readVolumeFile(volume, "sub")
-	require.EqualError(t, err, "not a regular file", "the agent's log says what is wrong")
+	require.EqualError(t, err, "not a regular file", "the agent's log has the cause")
 }
 
 // Reading a file of a volume never leaks an open file.

@@ -208,7 +208,7 @@ func TestOOMScore(t *testing.T) {
 	require.EqualValues(t, -997, score("1"))
 	pod.Spec.PriorityClassName, pod.Spec.Priority = "", nil
 	require.EqualValues(t, 3, oomScore(pod, &pod.Spec.Containers[0], 1), "all of a tiny node")
-	require.EqualValues(t, 999, oomScore(pod, &pod.Spec.Containers[0], 0), "of a node that nobody knows")
+	require.EqualValues(t, 999, oomScore(pod, &pod.Spec.Containers[0], 0), "of an unknown node")
 	all := quantities("cpu", "1", "memory", "1Gi")
 	pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: all, Limits: all}
 	require.EqualValues(t, -997, oomScore(pod, &pod.Spec.Containers[0], capacity), "Guaranteed")
