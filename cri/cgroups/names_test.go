@@ -49,7 +49,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoPods(t *testing.T) {
+func TestNonPodNames(t *testing.T) {
 	tree, err := NewTree(Cgroupfs, "")
 	require.NoError(t, err)
 	for _, path := range []string{
@@ -63,7 +63,7 @@ func TestWhatIsNoPods(t *testing.T) {
 	}
 }
 
-func TestNamesThatAreNone(t *testing.T) {
+func TestInvalidNames(t *testing.T) {
 	for driver, paths := range map[Driver][]string{
 		Cgroupfs: {"", "kubepods", "/kubepods/", "/a/../b", "//a"},
 		Systemd:  {"", "kubepods.slice", "/kubepods", "/.slice", "/a--b.slice", "/-a.slice"},

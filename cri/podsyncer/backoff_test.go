@@ -35,7 +35,7 @@ func (b *begun) starts() []time.Time {
 
 // await starts an agent with the pod and lets time pass until the program was started n times. Each
 // pause may be longer by half.
-func (b *begun) await(w *world, n int, pod *v1.Pod) {
+func (b *begun) await(w *harness, n int, pod *v1.Pod) {
 	w.run(0, pod)
 	for range 200 {
 		if len(b.starts()) >= n {
@@ -48,20 +48,20 @@ func (b *begun) await(w *world, n int, pod *v1.Pod) {
 }
 
 // losses remove state of a pod from the runtime during a back-off.
-var losses = map[string]func(w *world){
-	"dead containers": func(w *world) {
+var losses = map[string]func(w *harness){
+	"dead containers": func(w *harness) {
 		for _, c := range w.Containers() {
 			if c.State == runtimeapi.ContainerState_CONTAINER_EXITED {
 				require.NoError(w.t, w.runtime.RemoveContainer(w.t.Context(), c.Id))
 			}
 		}
 	},
-	"sandboxes": func(w *world) {
+	"sandboxes": func(w *harness) {
 		for _, sb := range w.Sandboxes() {
 			require.NoError(w.t, w.runtime.StopPodSandbox(w.t.Context(), sb.Id))
 		}
 	},
-	"everything": func(w *world) {
+	"everything": func(w *harness) {
 		for _, sb := range w.Sandboxes() {
 			require.NoError(w.t, w.runtime.RemovePodSandbox(w.t.Context(), sb.Id))
 		}
@@ -75,7 +75,7 @@ func TestABackOffOutlivesAgentAndRuntime(t *testing.T) {
 		for _, killed := range []bool{false, true} {
 			t.Run(fmt.Sprint(what, " killed ", killed), func(t *testing.T) {
 				var b begun
-				inWorld(t, fake.Config{Programs: fake.Always(b.program)}, func(w *world) {
+				inHarness(t, fake.Config{Programs: fake.Always(b.program)}, func(w *harness) {
 					b.await(w, 5, newPod("1", v1.RestartPolicyAlways, "a")) // 0, 0, 10, 30 and 70 s after the beginning, or somewhat later
 					if !killed {
 						lose(w)
@@ -111,7 +111,7 @@ func TestABackOffOutlivesAgentAndRuntime(t *testing.T) {
 func TestASavedBackOffIsOfOneContainer(t *testing.T) {
 	t.Run("another image", func(t *testing.T) {
 		var b begun
-		inWorld(t, fake.Config{Programs: fake.Always(b.program)}, func(w *world) {
+		inHarness(t, fake.Config{Programs: fake.Always(b.program)}, func(w *harness) {
 			pod := newPod("1", v1.RestartPolicyAlways, "a")
 			b.await(w, 5, pod)
 			w.crash()
@@ -125,7 +125,7 @@ func TestASavedBackOffIsOfOneContainer(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		t.Run("another pod", func(t *testing.T) {
 			var b begun
-			inWorld(t, fake.Config{Programs: fake.Always(b.program)}, func(w *world) {
+			inHarness(t, fake.Config{Programs: fake.Always(b.program)}, func(w *harness) {
 				pod := newPod("1", v1.RestartPolicyAlways, "a")
 				b.await(w, 5, pod)
 				w.set()

@@ -22,14 +22,14 @@ import (
 
 // A failed observation of an ending pod is an event on the pod.
 func TestFailedObservationsOfAnEndAreEvents(t *testing.T) {
-	for name, begin := range map[string]func(w *world, fails, failsThen *atomic.Bool){
-		"before the stop": func(w *world, fails, _ *atomic.Bool) { // an agent that has not observed yet
+	for name, begin := range map[string]func(w *harness, fails, failsThen *atomic.Bool){
+		"before the stop": func(w *harness, fails, _ *atomic.Bool) { // an agent that has not observed yet
 			fails.Store(true)
 			w.stop()
 			w.set()
 			w.start()
 		},
-		"after it": func(w *world, _, failsThen *atomic.Bool) {
+		"after it": func(w *harness, _, failsThen *atomic.Bool) {
 			failsThen.Store(true)
 			w.set()
 		},
@@ -46,7 +46,7 @@ func TestFailedObservationsOfAnEndAreEvents(t *testing.T) {
 				}
 				return nil
 			}
-			inWorld(t, fake.Config{Intercept: intercept}, func(w *world) {
+			inHarness(t, fake.Config{Intercept: intercept}, func(w *harness) {
 				w.run(5*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
 				begin(w, &fails, &failsThen)
 				w.Sleep(5 * time.Second)
@@ -63,7 +63,7 @@ func TestFailedObservationsOfAnEndAreEvents(t *testing.T) {
 // Failures of the agent itself are events on the pod, like failures of the runtime. A pod on the
 // host network does not wait for the pod network (N5).
 func TestSyncerRecordsEvents(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
+	inHarness(t, fake.Config{}, func(w *harness) {
 		w.networkReady = func() error { return errors.New("no plugin") }
 		pod := newPod("1", v1.RestartPolicyAlways, "a")
 		pod.Spec.HostNetwork = false
@@ -76,7 +76,7 @@ func TestSyncerRecordsEvents(t *testing.T) {
 		w.Sleep(10 * time.Second)
 		require.Len(t, w.Running(), 2)
 	})
-	inWorld(t, fake.Config{}, func(w *world) {
+	inHarness(t, fake.Config{}, func(w *harness) {
 		w.start()
 		require.NoError(t, os.MkdirAll(filepath.Dir(w.agent.folders.Pod("1")), 0o750))
 		require.NoError(t, os.WriteFile(w.agent.folders.Pod("1"), nil, 0o600))
@@ -115,7 +115,7 @@ func (full) Prepare(context.Context, *v1.Pod) error {
 // A stage may reject a pod, which then has failed for good; but not a running pod. The rejection is
 // the only event.
 func TestStageRejects(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
+	inHarness(t, fake.Config{}, func(w *harness) {
 		runs, rejected := newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "a")
 		w.run(time.Second, runs)
 		w.stop()
@@ -133,7 +133,7 @@ func TestStageRejects(t *testing.T) {
 
 // An error may set the reason and message of its event, and the time of the retry.
 func TestStageNamesItsEvent(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
+	inHarness(t, fake.Config{}, func(w *harness) {
 		w.stages = []stages.Entry{{Name: "volumes", Release: stages.Stopped, Stage: refused{stagestest.NewMemory()}}}
 		w.run(31*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
 		seen := w.events.of("1", "FailedMount")

@@ -33,9 +33,9 @@ import (
 	"github.com/podwright/podwright/volume/podfolder"
 )
 
-// world is a runtime with a node's folders. One agent after another runs on it, and state that a
+// harness is a runtime with a node's folders. One agent after another runs on it, and state that a
 // crash leaves stays for the next one.
-type world struct {
+type harness struct {
 	*testagent.Node
 	t       *testing.T
 	dir     string
@@ -65,12 +65,12 @@ type world struct {
 	stop      func()
 }
 
-// inWorld runs a test in a bubble, with a runtime.
-func inWorld(t *testing.T, cfg fake.Config, test func(*world)) {
+// inHarness runs a test in a bubble, with a runtime.
+func inHarness(t *testing.T, cfg fake.Config, test func(*harness)) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		n, rt := testagent.NewNode(t, cfg)
-		w := &world{Node: n, t: t, dir: dir, runtime: rt, calls: testagent.NewRuntime(rt), actuated: resize.NewMemory()}
+		w := &harness{Node: n, t: t, dir: dir, runtime: rt, calls: testagent.NewRuntime(rt), actuated: resize.NewMemory()}
 		defer func() {
 			if w.stop != nil {
 				w.stop()
@@ -109,8 +109,8 @@ func (e *events) of(uid types.UID, reason string) (out []event) {
 	return out
 }
 
-func (w *world) logs() string  { return filepath.Join(w.dir, "logs") }
-func (w *world) links() string { return filepath.Join(w.dir, "links") }
+func (w *harness) logs() string  { return filepath.Join(w.dir, "logs") }
+func (w *harness) links() string { return filepath.Join(w.dir, "links") }
 
 type node struct {
 	*Syncer
@@ -119,11 +119,11 @@ type node struct {
 	merger  *podsource.Merger
 }
 
-func (w *world) statusFile(uid types.UID) string {
+func (w *harness) statusFile(uid types.UID) string {
 	return filepath.Join(w.dir, "root", "pods", string(uid), "status.json")
 }
 
-func (w *world) store() *checkpoint.Store {
+func (w *harness) store() *checkpoint.Store {
 	return must(checkpoint.New(checkpoint.Config{File: func(uid types.UID) string {
 		time.Sleep(w.diskTakes)
 		return w.statusFile(uid)
@@ -137,14 +137,14 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func (w *world) newNode() *node {
+func (w *harness) newNode() *node {
 	n := &node{}
 	cfg := w.config(n)
 	n.Syncer = must(New(cfg))
 	return n
 }
 
-func (w *world) config(n *node) Config {
+func (w *harness) config(n *node) Config {
 	runtime := w.calls
 	log := slog.New(slog.DiscardHandler)
 	if testing.Verbose() {
@@ -172,7 +172,7 @@ func (w *world) config(n *node) Config {
 }
 
 // start starts an agent with the pods of set.
-func (w *world) start() {
+func (w *harness) start() {
 	n := w.newNode()
 	if w.unsaved {
 		n.write = func(ctx context.Context) error { <-ctx.Done(); return nil }
@@ -189,14 +189,14 @@ func (w *world) start() {
 	}
 }
 
-func (w *world) run(d time.Duration, pods ...*v1.Pod) {
+func (w *harness) run(d time.Duration, pods ...*v1.Pod) {
 	w.set(pods...)
 	w.start()
 	w.Sleep(d)
 }
 
 // end removes all desired pods and requires that no traces remain.
-func (w *world) end(d time.Duration) {
+func (w *harness) end(d time.Duration) {
 	w.t.Helper()
 	w.set()
 	w.Sleep(d)
@@ -205,7 +205,7 @@ func (w *world) end(d time.Duration) {
 
 // at calls before ahead of the n-th call of a kind, or ahead of each call if n is 0. An error
 // replaces the call.
-func (w *world) at(call string, n int32, before func(context.Context) error) {
+func (w *harness) at(call string, n int32, before func(context.Context) error) {
 	var calls atomic.Int32
 	w.calls.Intercept(func(ctx context.Context, name string, do func() error) error {
 		if name != call || calls.Add(1) != n && n > 0 {
@@ -218,14 +218,14 @@ func (w *world) at(call string, n int32, before func(context.Context) error) {
 	})
 }
 
-func (w *world) set(pods ...*v1.Pod) {
+func (w *harness) set(pods ...*v1.Pod) {
 	w.desired = pods
 	if w.agent != nil {
 		require.NoError(w.t, w.agent.merger.Set("file", pods, w.agent.Loop().Emit))
 	}
 }
 
-func (w *world) requireNothingLeft() {
+func (w *harness) requireNothingLeft() {
 	w.t.Helper()
 	require.Empty(w.t, w.Containers(), "containers")
 	require.Empty(w.t, w.Sandboxes(), "sandboxes")
@@ -245,16 +245,16 @@ func (w *world) requireNothingLeft() {
 var newPod, asking = testagent.Pod, testagent.ExecProbe
 
 // crash is kill -9 from the runtime's point of view.
-func (w *world) crash() {
+func (w *harness) crash() {
 	w.stop()
 	w.calls.Intercept(nil)
 }
 
-func (w *world) condition(uid types.UID, t v1.PodConditionType) v1.ConditionStatus {
+func (w *harness) condition(uid types.UID, t v1.PodConditionType) v1.ConditionStatus {
 	return testagent.Condition(w.agent.statuses.Get(uid), t)
 }
 
-func (w *world) container(uid types.UID, name string) v1.ContainerStatus {
+func (w *harness) container(uid types.UID, name string) v1.ContainerStatus {
 	w.t.Helper()
 	return testagent.Container(w.t, w.agent.statuses.Get(uid), name)
 }

@@ -58,7 +58,7 @@ func (s stage) Leftovers(context.Context) ([]types.UID, error) { return nil, nil
 // Stages are prepared before the sandbox. Stages with release point Stopped are released before the
 // containers are removed, the rest afterwards.
 func TestStagesOfAPod(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
+	inHarness(t, fake.Config{}, func(w *harness) {
 		d := &diary{}
 		w.stages = []stages.Entry{
 			{Name: "used", Release: stages.Stopped, Stage: stage{"used", d}},
@@ -81,7 +81,7 @@ func TestStagesOfAPod(t *testing.T) {
 
 // An ended pod releases its Stopped stages, and keeps the rest while a source names it.
 func TestStagesOfAPodThatHasEnded(t *testing.T) {
-	inWorld(t, fake.Config{Programs: fake.Always(fake.Exit(0))}, func(w *world) {
+	inHarness(t, fake.Config{Programs: fake.Always(fake.Exit(0))}, func(w *harness) {
 		d := &diary{}
 		w.stages = []stages.Entry{
 			{Name: "used", Release: stages.Stopped, Stage: stage{"used", d}},
@@ -100,7 +100,7 @@ func TestStagesOfAPodThatHasEnded(t *testing.T) {
 // Leftovers of a removed pod are found at once; leftovers from another program are found within
 // leftoverScanPeriod.
 func TestLeftoversAreLookedForWhenThereMayBeSome(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
+	inHarness(t, fake.Config{}, func(w *harness) {
 		held := stagestest.NewMemory()
 		w.stages = []stages.Entry{{Name: "held", Release: stages.Gone, Stage: held}}
 		one, two := newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "b")
@@ -143,7 +143,7 @@ func (r *removals) intercept(_ context.Context, _ string, request any) error {
 }
 
 // The pruner and the worker of an ending pod never remove containers at the same time.
-func TestNobodyRemovesWhatAnotherDoes(t *testing.T) {
+func TestPrunerAndWorkerRemoveInTurn(t *testing.T) {
 	r := &removals{now: map[string]int{}}
 	var runs atomic.Int32
 	firstFails := fake.Always(func(ctx context.Context, p *fake.Process) int {
@@ -152,7 +152,7 @@ func TestNobodyRemovesWhatAnotherDoes(t *testing.T) {
 		}
 		return fake.SleepUntilStopped(ctx, p)
 	})
-	inWorld(t, fake.Config{Programs: firstFails, Intercept: r.intercept}, func(w *world) {
+	inHarness(t, fake.Config{Programs: firstFails, Intercept: r.intercept}, func(w *harness) {
 		w.run(5*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
 		require.Len(w.t, w.Containers(), 2)
 		w.set()
@@ -172,7 +172,7 @@ func TestUIDComesBackDuringRemoval(t *testing.T) {
 	for _, slow := range []string{"RemoveContainer", "RemovePodSandbox"} {
 		t.Run(slow, func(t *testing.T) {
 			var runs atomic.Int32
-			inWorld(t, fake.Config{Programs: counting(&runs, fake.Exit(0))}, func(w *world) {
+			inHarness(t, fake.Config{Programs: counting(&runs, fake.Exit(0))}, func(w *harness) {
 				pod, removing := newPod("1", v1.RestartPolicyNever, "a"), make(chan struct{})
 				w.run(20*time.Second, pod)
 				w.at(slow, 1, func(context.Context) error {
@@ -194,8 +194,8 @@ func TestUIDComesBackDuringRemoval(t *testing.T) {
 
 // The pruner checks again, when it has access, whether all containers may be removed: the pod may
 // have returned under its UID, and its last dead container has the restart count.
-func TestPrunerAsksAgain(t *testing.T) {
-	inWorld(t, fake.Config{Programs: fake.Always(fake.Exit(1))}, func(w *world) {
+func TestPrunerChecksAgain(t *testing.T) {
+	inHarness(t, fake.Config{Programs: fake.Always(fake.Exit(1))}, func(w *harness) {
 		w.run(5*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
 		require.NotEmpty(w.t, w.Containers())
 		w.agent.pruner.add("1", true)
@@ -206,7 +206,7 @@ func TestPrunerAsksAgain(t *testing.T) {
 
 // An orphan that still runs keeps its logs until it is stopped, even if a collection comes first.
 func TestCollectionLeavesWhatRuns(t *testing.T) {
-	inWorld(t, fake.Config{Programs: fake.ByContainer(nil, fake.SleepUntilStopped)}, func(w *world) {
+	inHarness(t, fake.Config{Programs: fake.ByContainer(nil, fake.SleepUntilStopped)}, func(w *harness) {
 		w.run(5*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
 		w.crash()
 		w.agent = w.newNode() // it does not run
@@ -223,7 +223,7 @@ func TestCollectionLeavesWhatRuns(t *testing.T) {
 // RemoveDeadContainers also removes the containers of ended pods. It spares running pods, and all
 // pods until the sources are ready.
 func TestRemoveDeadContainers(t *testing.T) {
-	inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"b": fake.SleepUntilStopped}, fake.Exit(0))}, func(w *world) {
+	inHarness(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"b": fake.SleepUntilStopped}, fake.Exit(0))}, func(w *harness) {
 		w.run(5*time.Second, newPod("1", v1.RestartPolicyNever, "a"), newPod("2", v1.RestartPolicyNever, "a", "b"))
 		require.Len(w.t, w.Containers(), 3)
 		w.agent.collector.collect(w.t.Context())
@@ -243,7 +243,7 @@ func TestRemoveDeadContainers(t *testing.T) {
 func TestRuntimeIsStillStarting(t *testing.T) {
 	for name, wanted := range map[string]bool{"wanted": true, "not wanted": false} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, fake.Config{Programs: fake.ByContainer(nil, fake.SleepUntilStopped)}, func(w *world) {
+			inHarness(t, fake.Config{Programs: fake.ByContainer(nil, fake.SleepUntilStopped)}, func(w *harness) {
 				died := w.calls.DieAt(3, true) // RunPodSandbox, CreateContainer, StartContainer
 				w.set(newPod("1", v1.RestartPolicyAlways, "a"))
 				w.start()
@@ -285,7 +285,7 @@ func TestOrphanOfTheNameEndsFirst(t *testing.T) {
 		<-ctx.Done()
 		return 137
 	})
-	inWorld(t, fake.Config{Programs: ignoring}, func(w *world) {
+	inHarness(t, fake.Config{Programs: ignoring}, func(w *harness) {
 		before, after := newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "a")
 		after.Name = before.Name
 		w.run(5*time.Second, before)
@@ -308,7 +308,7 @@ func TestOrphanOfTheNameEndsFirst(t *testing.T) {
 
 // A pod that waits for a namesake reports it as its step, and stops waiting when its manifest goes.
 func TestWaitForNamesakeEnds(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
+	inHarness(t, fake.Config{}, func(w *harness) {
 		before, after := newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "a")
 		after.Name = before.Name
 		w.run(5*time.Second, before)

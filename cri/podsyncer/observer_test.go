@@ -20,7 +20,7 @@ import (
 
 // A panic in a sync does not hold back the pod's hints forever.
 func TestPanicWhileActing(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
+	inHarness(t, fake.Config{}, func(w *harness) {
 		w.at("CreateContainer", 1, func(context.Context) error { panic("here") })
 		w.run(time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
 		require.Empty(w.t, w.agent.observer.changing)
@@ -31,8 +31,8 @@ func TestPanicWhileActing(t *testing.T) {
 }
 
 // The effects of a failed stop are observed at once, although the hints about it were delayed.
-func TestFailedStopIsLookedAt(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
+func TestFailedStopIsObserved(t *testing.T) {
+	inHarness(t, fake.Config{}, func(w *harness) {
 		w.run(20*time.Second, newPod("1", v1.RestartPolicyAlways, "a", "b"))
 		var stops atomic.Int32
 		w.calls.Intercept(func(_ context.Context, call string, do func() error) error {

@@ -35,7 +35,7 @@ func TestFailedResizeShows(t *testing.T) {
 		}
 		return nil
 	}
-	inWorld(t, fake.Config{Intercept: intercept}, func(w *world) {
+	inHarness(t, fake.Config{Intercept: intercept}, func(w *harness) {
 		condition := func() *v1.PodCondition {
 			for _, c := range w.agent.statuses.Get("1").Conditions {
 				if c.Type == v1.PodResizeInProgress {
@@ -71,8 +71,8 @@ func TestFailedResizeShows(t *testing.T) {
 }
 
 // The status has the node's addresses, which are also the pod IPs on the host network.
-func TestStatusTellsOfTheNode(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
+func TestStatusHasNodeAddresses(t *testing.T) {
+	inHarness(t, fake.Config{}, func(w *harness) {
 		pod := newPod("1", v1.RestartPolicyAlways, "a")
 		pod.Spec.HostNetwork = true
 		w.hostIPs = func() []string { return []string{"192.0.2.1", "2001:db8::1"} }
@@ -93,7 +93,7 @@ func TestWhatWasStartedIsNotLostWithTheRuntime(t *testing.T) {
 		}
 		return nil
 	}
-	inWorld(t, fake.Config{Intercept: gone}, func(w *world) {
+	inHarness(t, fake.Config{Intercept: gone}, func(w *harness) {
 		w.at("CreateContainer", 2, func(ctx context.Context) error {
 			run.Sleep(ctx, 5*time.Second)
 			away.Store(true)
@@ -122,7 +122,7 @@ func TestALongSyncIsShown(t *testing.T) {
 			a := testagent.NewAnswers()
 			a.Set("a ready", 1)
 			cfg.Exec = a.Exec()
-			inWorld(t, cfg, func(w *world) {
+			inHarness(t, cfg, func(w *harness) {
 				w.at("CreateContainer", 2, func(ctx context.Context) error { run.Sleep(ctx, time.Minute); return nil })
 				pod := newPod("1", v1.RestartPolicyAlways, "a", "b")
 				pod.Spec.Containers[0].ReadinessProbe = asking("ready", 1)
@@ -147,7 +147,7 @@ func TestALongSyncIsShown(t *testing.T) {
 func TestProgressDoesNotGoBack(t *testing.T) {
 	for making := 2 * time.Second; making < 4*time.Second; making += 100 * time.Millisecond {
 		t.Run(fmt.Sprint("made in ", making), func(t *testing.T) {
-			inWorld(t, fake.Config{Unimplemented: []string{"GetContainerEvents"}}, func(w *world) {
+			inHarness(t, fake.Config{Unimplemented: []string{"GetContainerEvents"}}, func(w *harness) {
 				takes := map[string]time.Duration{"RunPodSandbox": making, "CreateContainer": 5 * time.Second}
 				w.calls.Intercept(func(ctx context.Context, call string, do func() error) error {
 					run.Sleep(ctx, takes[call])
@@ -170,7 +170,7 @@ func TestProgressDoesNotGoBack(t *testing.T) {
 // admitted. A pod that one agent refused and the next one runs does not stay Failed: static pods
 // may begin anew.
 func TestAFileShowsThePods(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
+	inHarness(t, fake.Config{}, func(w *harness) {
 		file := must(filesink.New(filesink.Config{Path: filepath.Join(w.dir, "status.json")}))
 		w.sinks = []writer.NamedSink{{Name: "file", Sink: file}}
 		var pods []*v1.Pod
@@ -218,7 +218,7 @@ func TestABadSinkStopsNoPod(t *testing.T) {
 		"hung": {put: func() error { <-hang; return nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, fake.Config{}, func(w *world) {
+			inHarness(t, fake.Config{}, func(w *harness) {
 				hang = make(chan struct{})
 				bad.Sink = must(filesink.New(filesink.Config{Path: filepath.Join(w.dir, "status.json")}))
 				w.sinks = []writer.NamedSink{{Name: "file", Sink: bad}}

@@ -39,7 +39,7 @@ func requireRefusal(t *testing.T, err error, code int, text string) {
 }
 
 func TestReach(t *testing.T) {
-	inWorld(t, fake.Config{Programs: fake.Always(crashing)}, func(w *world) {
+	inHarness(t, fake.Config{Programs: fake.Always(crashing)}, func(w *harness) {
 		pod := newPod("1", v1.RestartPolicyAlways, "a", "tty", "crash")
 		pod.Spec.Containers[1].TTY = true
 		w.run(15*time.Second, pod)
@@ -92,7 +92,7 @@ func TestReach(t *testing.T) {
 // Log returns the newest instance of a crashing container, and with previous the last ended instance;
 // after a crash of the agent also before the first observation.
 func TestLogsOfInstances(t *testing.T) {
-	inWorld(t, fake.Config{Programs: fake.Always(crashing)}, func(w *world) {
+	inHarness(t, fake.Config{Programs: fake.Always(crashing)}, func(w *harness) {
 		w.run(25*time.Second, newPod("1", v1.RestartPolicyAlways, "a", "crash"))
 		at := func(name string) kubeletapi.Target {
 			return kubeletapi.Target{Namespace: "ns", Pod: "pod-1", Container: name}

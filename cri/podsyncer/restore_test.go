@@ -23,7 +23,7 @@ import (
 )
 
 // steady lets time pass and requires that a condition does not change.
-func (w *world) steady(d time.Duration, uid types.UID, t v1.PodConditionType, want v1.ConditionStatus) {
+func (w *harness) steady(d time.Duration, uid types.UID, t v1.PodConditionType, want v1.ConditionStatus) {
 	w.t.Helper()
 	for range int(d / (50 * time.Millisecond)) {
 		w.Sleep(50 * time.Millisecond)
@@ -42,7 +42,7 @@ func TestRestartOfTheAgentChangesNoReadiness(t *testing.T) {
 		t.Run(age.String(), func(t *testing.T) {
 			a := testagent.NewAnswers()
 			a.Set("b ready", 1)
-			inWorld(t, fake.Config{Exec: a.Exec()}, func(w *world) {
+			inHarness(t, fake.Config{Exec: a.Exec()}, func(w *harness) {
 				always := v1.ContainerRestartPolicyAlways
 				var pods []*v1.Pod
 				for _, name := range []string{"a", "b"} {
@@ -98,7 +98,7 @@ func transitions(s *v1.PodStatus) map[v1.PodConditionType]string {
 func TestAPodOfAnotherAgentStaysAsReadyAsItWas(t *testing.T) {
 	a := testagent.NewAnswers()
 	a.Set("b ready", 1)
-	inWorld(t, fake.Config{Exec: a.Exec()}, func(w *world) {
+	inHarness(t, fake.Config{Exec: a.Exec()}, func(w *harness) {
 		pod := newPod("1", v1.RestartPolicyAlways, "a", "b")
 		for i := range pod.Spec.Containers {
 			pod.Spec.Containers[i].ReadinessProbe = asking("ready", 1)
@@ -135,7 +135,7 @@ func TestAPodOfAnotherAgentStaysAsReadyAsItWas(t *testing.T) {
 // A container that one agent decided to restart is restarted by the next agent.
 func TestTheNextAgentRestartsWhatHasFailed(t *testing.T) {
 	a := testagent.NewAnswers()
-	inWorld(t, fake.Config{Exec: a.Exec()}, func(w *world) {
+	inHarness(t, fake.Config{Exec: a.Exec()}, func(w *harness) {
 		pod := newPod("1", v1.RestartPolicyAlways, "a")
 		pod.Spec.Containers[0].LivenessProbe = asking("alive", 3)
 		pod.Spec.Containers[0].LivenessProbe.PeriodSeconds = 30
@@ -163,7 +163,7 @@ func TestAnExitCodeOutlivesContainerAndAgent(t *testing.T) {
 		return fake.SleepUntilStopped(ctx, p)
 	}
 	programs := map[string]fake.Program{"a": program, "once": fake.Exit(5)}
-	inWorld(t, fake.Config{Programs: fake.ByContainer(programs, fake.SleepUntilStopped)}, func(w *world) {
+	inHarness(t, fake.Config{Programs: fake.ByContainer(programs, fake.SleepUntilStopped)}, func(w *harness) {
 		w.run(2*time.Minute, newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyNever, "once", "b"))
 		w.crash()
 		losses["dead containers"](w)
@@ -203,7 +203,7 @@ func TestAnEndIsOnTheDiskBeforeAnythingChanges(t *testing.T) {
 		}
 		return 9
 	}
-	inWorld(t, fake.Config{Programs: fake.Always(crashing)}, func(w *world) {
+	inHarness(t, fake.Config{Programs: fake.Always(crashing)}, func(w *harness) {
 		w.unsaved = true
 		var mu sync.Mutex
 		checked := map[string]int{}
@@ -242,7 +242,7 @@ func TestAnEndIsOnTheDiskBeforeAnythingChanges(t *testing.T) {
 // An unreadable file is set aside. It costs its pod the saved state and does not affect other pods.
 func TestADamagedMemoryHarmsItsPodOnly(t *testing.T) {
 	a := testagent.NewAnswers()
-	inWorld(t, fake.Config{Exec: a.Exec()}, func(w *world) {
+	inHarness(t, fake.Config{Exec: a.Exec()}, func(w *harness) {
 		var pods []*v1.Pod
 		for _, uid := range []string{"1", "2", "3"} {
 			pod := newPod(types.UID(uid), v1.RestartPolicyAlways, "a")
@@ -275,7 +275,7 @@ func TestADamagedMemoryHarmsItsPodOnly(t *testing.T) {
 // A full disk delays neither the start nor the removal of pods. Failed writes are repeated when the
 // disk has room.
 func TestADiskThatTakesNothing(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
+	inHarness(t, fake.Config{}, func(w *harness) {
 		w.start()
 		file := w.statusFile("1")
 		require.NoError(t, os.MkdirAll(filepath.Join(file+".tmp", "x"), 0o750))
@@ -304,7 +304,7 @@ func TestAPodThatComesBackRemembersNothing(t *testing.T) {
 			}
 			return 3
 		}
-		inWorld(t, fake.Config{Programs: fake.Always(program)}, func(w *world) {
+		inHarness(t, fake.Config{Programs: fake.Always(program)}, func(w *harness) {
 			pod := newPod("1", v1.RestartPolicyAlways, "a")
 			w.run(time.Minute, pod)
 			require.EqualValues(t, 1, w.container("1", "a").RestartCount)
@@ -340,7 +340,7 @@ func TestAPodThatComesBackRemembersNothing(t *testing.T) {
 // The containers of a dropped pod stop without waiting for the removal of its record; the end of
 // the pod waits for it.
 func TestADroppedPodDoesNotWaitForTheDisk(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
+	inHarness(t, fake.Config{}, func(w *harness) {
 		w.unsaved = true
 		w.run(5*time.Second, newPod("u", v1.RestartPolicyAlways, "app"))
 		require.Len(t, w.Running()["app"], 1)
@@ -361,7 +361,7 @@ func TestADroppedPodDoesNotWaitForTheDisk(t *testing.T) {
 // An ended pod stays ended, even if the runtime lost it while no agent ran.
 func TestAnEndedPodStaysEnded(t *testing.T) {
 	var runs atomic.Int32
-	inWorld(t, fake.Config{Programs: counting(&runs, fake.Exit(4))}, func(w *world) {
+	inHarness(t, fake.Config{Programs: counting(&runs, fake.Exit(4))}, func(w *harness) {
 		w.run(20*time.Second, newPod("1", v1.RestartPolicyNever, "a"))
 		require.Equal(t, v1.PodFailed, w.agent.statuses.Get("1").Phase)
 		w.crash()

@@ -22,8 +22,8 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-func TestConfigNamesWhatIsWrong(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
+func TestConfigErrorsNameTheField(t *testing.T) {
+	inHarness(t, fake.Config{}, func(w *harness) {
 		good := w.config(&node{})
 		for field, spoil := range map[string]func(*Config){
 			"Config.Checkpoint":      func(c *Config) { c.Checkpoint = nil },
@@ -44,7 +44,7 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 }
 
 func TestRunWorksOnce(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
+	inHarness(t, fake.Config{}, func(w *harness) {
 		w.start()
 		w.stop()
 		require.ErrorIs(t, w.agent.Run(w.t.Context()), ErrAlreadyRun)
@@ -69,7 +69,7 @@ func TestNamesake(t *testing.T) {
 
 // The callbacks of the parts are called, and OnSync before each sync.
 func TestCallbacksOfTheUser(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
+	inHarness(t, fake.Config{}, func(w *harness) {
 		n := &node{}
 		cfg := w.config(n)
 		var moved []podworkers.State
@@ -107,7 +107,7 @@ func TestCallbacksOfTheUser(t *testing.T) {
 
 // Syncs of pods and garbage collections are spans.
 func TestSpans(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
+	inHarness(t, fake.Config{}, func(w *harness) {
 		var mu sync.Mutex
 		open, ended := 0, map[string]int{}
 		w.span = func(ctx context.Context, name string, _ ...slog.Attr) (context.Context, func(error)) {

@@ -231,7 +231,7 @@ func TestRate(t *testing.T) {
 }
 
 // Rates forgets dropped names.
-func TestNamesThatAreGone(t *testing.T) {
+func TestRemovedNamesAreDropped(t *testing.T) {
 	at := func(seconds int64) Usage {
 		return Usage{Time: time.Unix(seconds, 0), CPU: CPU{Total: new(time.Duration(seconds) * time.Second)}}
 	}

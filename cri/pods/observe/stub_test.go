@@ -164,7 +164,7 @@ func TestPodStatus(t *testing.T) {
 }
 
 // Each object is read only once, because each call costs the runtime time.
-func TestQuestions(t *testing.T) {
+func TestObjectsAreReadOnce(t *testing.T) {
 	o, s := rig(t)
 	_, err := o.ListPods(t.Context())
 	require.NoError(t, err)
@@ -175,7 +175,7 @@ func TestQuestions(t *testing.T) {
 	require.ElementsMatch(t, []string{"sandboxes", "containers", "old", "new", "c"}, s.asked)
 }
 
-func TestAnswerWithoutAStatus(t *testing.T) {
+func TestReplyWithoutAStatus(t *testing.T) {
 	o, s := rig(t)
 	s.blank = true
 	for _, only := range []string{"sandbox", "container"} {
