@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/podwright/podwright/internal/yamlmerge"
 )
 
 // Decoder decodes a manifest, YAML or JSON, into a static pod. NodeName is required. It is safe
@@ -64,6 +66,7 @@ func (d Decoder) Decode(manifest []byte, origin string) (*v1.Pod, error) {
 }
 
 func (d Decoder) finish(pod *v1.Pod, origin string) (*v1.Pod, error) {
+	convert(pod)
 	setDefaults(pod)
 	if err := d.validate(pod); err != nil {
 		return nil, err
@@ -81,8 +84,8 @@ func (d Decoder) finish(pod *v1.Pod, origin string) (*v1.Pod, error) {
 
 var errEmpty = errors.New("the manifest is empty")
 
-// readable returns a manifest without its byte order mark. It returns an error unless the manifest
-// is text with one document of bounded size.
+// readable returns a manifest without its byte order mark and merge keys. It returns an error unless
+// the manifest is text with one document of bounded size.
 func readable(manifest []byte) ([]byte, error) {
 	manifest = bytes.TrimPrefix(manifest, []byte("\xef\xbb\xbf"))
 	if !utf8.Valid(manifest) || bytes.Contains(manifest, []byte{0}) {
@@ -94,7 +97,10 @@ func readable(manifest []byte) ([]byte, error) {
 	case n > 1:
 		return nil, fmt.Errorf("the manifest has %d YAML documents: write one pod per file", n)
 	}
-	return manifest, checkSize(manifest)
+	if err := checkSize(manifest); err != nil {
+		return nil, err
+	}
+	return yamlmerge.Expand(manifest)
 }
 
 // parse decodes a pod strictly: unknown and repeated fields are errors.
@@ -104,18 +110,10 @@ func parse(manifest []byte) (*v1.Pod, error) {
 		serializer.SerializerOptions{Yaml: true, Strict: true})
 	pod := &v1.Pod{}
 	if _, _, err := s.Decode(manifest, nil, pod); err != nil {
-		return nil, explainMergeKey(manifest, cleanError(err))
+		return nil, cleanError(err)
 	}
 	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	return pod, nil
-}
-
-// explainMergeKey adds an explanation to the error of a repeated field if the manifest has a merge key.
-func explainMergeKey(manifest []byte, err error) error {
-	if bytes.Contains(manifest, []byte("<<")) && strings.Contains(err.Error(), "already set in map") {
-		return fmt.Errorf("%w: a merge key (<<) must not repeat a field of the same object", err)
-	}
-	return err
 }
 
 // checkKind checks kind and apiVersion before the fields, so that the error for another object

@@ -52,7 +52,7 @@ func splitList(manifest []byte) (items []json.RawMessage, isList bool, err error
 	}
 	strict, err := yaml.YAMLToJSONStrict(manifest)
 	if err != nil {
-		return nil, true, explainMergeKey(manifest, cleanError(err))
+		return nil, true, cleanError(err)
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(strict, &fields); err != nil {

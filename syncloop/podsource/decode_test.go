@@ -167,7 +167,6 @@ func TestDecodeRefuses(t *testing.T) {
 		"restart policy":           {spec("restartPolicy: Sometimes"), "spec.restartPolicy: Unsupported"},
 		"dns policy":               {spec("dnsPolicy: Mine"), "spec.dnsPolicy: Unsupported"},
 		"dns none":                 {spec("dnsPolicy: None"), "spec.dnsConfig.nameservers: Required"},
-		"grace":                    {spec("terminationGracePeriodSeconds: -1"), "spec.terminationGracePeriodSeconds"},
 		"deadline":                 {spec("activeDeadlineSeconds: 0"), "spec.activeDeadlineSeconds"},
 		"windows":                  {spec("os: {name: windows}"), "spec.os.name"},
 		"ephemeral":                {spec("ephemeralContainers: [{name: e, image: b}]"), "spec.ephemeralContainers"},
@@ -239,8 +238,8 @@ func TestDecodeAccepts(t *testing.T) {
 	require.EqualValues(t, math.MaxInt32, pod.Spec.Containers[0].LivenessProbe.PeriodSeconds)
 }
 
-// A merge key gives a map the fields of another one, as in YAML 1.1. A field that is repeated by
-// the merge is an error, as every repeated field.
+// A merge key adds the fields of another map, as in YAML 1.1. The map's own fields win. A
+// repeated field of one map is an error.
 func TestDecodeMergeKeys(t *testing.T) {
 	merging := func(fields string) string {
 		return strings.Replace(web, "- name: app", "- name: app\n    resources: &a {limits: {cpu: 1}}", 1) +
@@ -249,11 +248,50 @@ func TestDecodeMergeKeys(t *testing.T) {
 	pod, err := testDecoder().Decode([]byte(merging("requests: {cpu: 1}")), "")
 	require.NoError(t, err)
 	require.Equal(t, "1", pod.Spec.Containers[1].Resources.Limits.Cpu().String())
-	_, err = testDecoder().Decode([]byte(merging("limits: {cpu: 2}")), "")
-	require.ErrorContains(t, err, `"limits" already set in map`)
-	require.ErrorContains(t, err, "a merge key (<<) must not repeat a field of the same object")
-	_, err = testDecoder().DecodeAll([]byte("kind: PodList\napiVersion: v1\nmetadata: &m {a: b}\nitems: [{<<: *m, a: c}]"), "")
-	require.ErrorContains(t, err, "merge key")
+	pod, err = testDecoder().Decode([]byte(merging("limits: {cpu: 2}")), "")
+	require.NoError(t, err)
+	require.Equal(t, "2", pod.Spec.Containers[1].Resources.Limits.Cpu().String())
+	_, err = testDecoder().Decode([]byte(merging("limits: {cpu: 2}\nlimits: {cpu: 3}")), "")
+	require.EqualError(t, err, `line 15: key "limits" already set in map`)
+	pods, err := testDecoder().DecodeAll([]byte("kind: PodList\napiVersion: v1\nitems: [&p {metadata: {name: a}, spec: {containers: [{name: c, image: i}]}}, {metadata: {name: b}, <<: *p}]"), "")
+	require.NoError(t, err)
+	require.Equal(t, "b-node-1", pods[1].Name)
+}
+
+// The API server's conversions, which precede its validation.
+func TestDecodeConverts(t *testing.T) {
+	manifest := `
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+  annotations: {a: b, pod.beta.kubernetes.io/init-containers: x, pod.alpha.kubernetes.io/init-container-statuses: x}
+spec:
+  terminationGracePeriodSeconds: -5
+  serviceAccount: sa
+  overhead: {cpu: 1u}
+  tolerations: [{operator: Exists, effect: NoExecute, tolerationSeconds: 30}]
+  resources: {requests: {cpu: 1}}
+  containers: [{name: c, image: i, resources: {limits: {hugepages-2Mi: 4Mi, memory: 1Gi}}}]
+  volumes: [{name: v, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}}]
+status: {phase: Running, podIP: 10.0.0.1}
+`
+	d := testDecoder()
+	d.Volumes, d.Objects = []string{"ephemeral"}, []string{"ServiceAccount", "PersistentVolumeClaim"}
+	pod, err := d.Decode([]byte(manifest), "")
+	require.NoError(t, err)
+	require.EqualValues(t, 1, *pod.Spec.TerminationGracePeriodSeconds)
+	require.Equal(t, []string{"sa", "sa"}, []string{pod.Spec.ServiceAccountName, pod.Spec.DeprecatedServiceAccount})
+	require.Equal(t, map[string]string{"a": "b", "kubernetes.io/config.hash": string(pod.UID)}, pod.Annotations)
+	require.Equal(t, "1m", pod.Spec.Overhead.Cpu().String())
+	require.Equal(t, []v1.Toleration{{Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute}}, pod.Spec.Tolerations)
+	require.Equal(t, v1.PersistentVolumeFilesystem, *pod.Spec.Volumes[0].Ephemeral.VolumeClaimTemplate.Spec.VolumeMode)
+	require.Equal(t, v1.PodStatus{Phase: v1.PodPending}, pod.Status)
+	hugePages := func(l v1.ResourceList) string { q := l["hugepages-2Mi"]; return q.String() }
+	resources := pod.Spec.Resources
+	require.Len(t, resources.Limits, 1)
+	require.Equal(t, "4Mi", hugePages(resources.Limits))
+	require.Equal(t, []string{"1", "1Gi", "4Mi"}, []string{resources.Requests.Cpu().String(), resources.Requests.Memory().String(), hugePages(resources.Requests)})
 }
 
 func TestDecodeConfiguredSupport(t *testing.T) {

@@ -1,12 +1,23 @@
 package podsource
 
 import (
+	"maps"
+	"regexp"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 )
 
-// This file sets the API server's defaults in static pods, for the fields that a node agent reads:
+// This file applies the API server's conversions and defaults to static pods, for the fields that
+// a node agent reads. The conversions:
+//
+//	spec.terminationGracePeriodSeconds          1 if negative
+//	spec.serviceAccountName, .serviceAccount    equal; serviceAccountName takes precedence
+//	metadata.annotations                        without pod.{alpha,beta}.kubernetes.io/
+//	                                            init-containers and init-container-statuses
+//	status                                      phase Pending, other fields dropped
+//
+// The defaults:
 //
 //	field                                       default
 //	spec.restartPolicy                          Always
@@ -26,9 +37,13 @@ import (
 //	containers[].ports[].protocol               TCP
 //	containers[].ports[].hostPort               containerPort, with hostNetwork
 //	containers[].resources.requests             limits, where only a limit is given
-//	containers[].resources.{requests,limits}    rounded up to thousandths
+//	containers[].resources.{requests,limits},
+//	           spec.overhead                    rounded up to thousandths
+//	spec.resources.limits[hugepages-*]          the containers' limits; only with spec.resources
 //	spec.resources.requests                     the containers' requests, else limits; only
-//	                                            with spec.resources
+//	                                            with spec.resources.limits
+//	volumes[].ephemeral.volumeClaimTemplate
+//	           .spec.volumeMode                 Filesystem
 //	containers[].env[].valueFrom
 //	           .fileKeyRef.optional             false
 //	probes: timeoutSeconds, periodSeconds,
@@ -60,6 +75,17 @@ func fillPointer[T any](field **T, value T) {
 	}
 }
 
+// oldInitContainers matches annotations that a pod of Kubernetes 1.8 or later cannot have.
+var oldInitContainers = regexp.MustCompile(`^pod\.(alpha|beta)\.kubernetes\.io/init-container(s|-statuses)$`)
+
+// convert applies the conversions that precede the defaults and the validation.
+func convert(pod *v1.Pod) {
+	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil && *grace < 0 {
+		*grace = 1
+	}
+	maps.DeleteFunc(pod.Annotations, func(key, _ string) bool { return oldInitContainers.MatchString(key) })
+}
+
 func setDefaults(pod *v1.Pod) {
 	spec := &pod.Spec
 	fill(&spec.RestartPolicy, v1.RestartPolicyAlways)
@@ -77,6 +103,7 @@ func setDefaults(pod *v1.Pod) {
 	for i := range spec.Containers {
 		defaultContainer(&spec.Containers[i], spec.HostNetwork)
 	}
+	roundUp(spec.Overhead)
 	if spec.Resources != nil {
 		defaultPodResources(spec)
 	}
@@ -97,6 +124,11 @@ func defaultVolume(vol *v1.VolumeSource) {
 	case vol.DownwardAPI != nil:
 		fillPointer(&vol.DownwardAPI.DefaultMode, defaultFileMode)
 		defaultDownwardFiles(vol.DownwardAPI.Items)
+	case vol.Ephemeral != nil && vol.Ephemeral.VolumeClaimTemplate != nil:
+		claim := &vol.Ephemeral.VolumeClaimTemplate.Spec
+		fillPointer(&claim.VolumeMode, v1.PersistentVolumeFilesystem)
+		roundUp(claim.Resources.Limits)
+		roundUp(claim.Resources.Requests)
 	case vol.Projected != nil:
 		fillPointer(&vol.Projected.DefaultMode, defaultFileMode)
 		for i := range vol.Projected.Sources {

@@ -1,6 +1,9 @@
 package podsource
 
 import (
+	"maps"
+	"strings"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -14,8 +17,8 @@ func roundUp(list v1.ResourceList) {
 	}
 }
 
-// defaultPodResources completes the requests of a pod with pod-level resources (KEP-2837). The
-// containers already have their defaults.
+// defaultPodResources completes the requests and the limits of huge pages of a pod with pod-level
+// resources (KEP-2837). The containers already have their defaults.
 func defaultPodResources(spec *v1.PodSpec) {
 	r := spec.Resources
 	roundUp(r.Limits)
@@ -24,6 +27,15 @@ func defaultPodResources(spec *v1.PodSpec) {
 		return
 	}
 	containers := &v1.Pod{Spec: v1.PodSpec{InitContainers: spec.InitContainers, Containers: spec.Containers}}
+	hugePages := podfacts.Limits(containers)
+	maps.DeleteFunc(hugePages, func(name v1.ResourceName, _ resource.Quantity) bool {
+		_, requested := r.Requests[name]
+		return requested || !strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
+	})
+	r.Limits = fillResources(r.Limits, hugePages)
+	if len(r.Limits) == 0 {
+		return
+	}
 	defaults := v1.ResourceList{}
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
 		if quantity, ok := podfacts.Request(containers, name); ok {

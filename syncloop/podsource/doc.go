@@ -89,8 +89,10 @@
 //
 // # Validation
 //
-// Manifests are decoded strictly: unknown, misspelled and repeated fields are errors, also if a
-// merge key repeats a field. Defaults of the API server are applied (the table is in defaults.go).
+// Manifests are decoded strictly: unknown, misspelled and repeated fields are errors. The fields of
+// a merge key (<<) give way to the object's own fields, also to those before the merge key, as in
+// YAML 1.1; the upstream kubelet lets the later of the two win. The conversions and defaults of the
+// API server are applied (the tables are in defaults.go): a negative grace period becomes 1 s.
 // A manifest of more than 262,144 values, or 10 MiB with expanded aliases, is not decoded. The
 // following is refused, with the path of the field. This is a part of the API server's validation:
 //
@@ -99,8 +101,7 @@
 //     as a folder name; invalid labels and annotation keys; labels or annotations of
 //     more than 256 KiB; a deletion timestamp; the annotation of mirror pods;
 //   - spec: unknown restartPolicy, dnsPolicy or os.name; dnsPolicy None without a
-//     nameserver; a negative grace period; an active deadline below 1 or
-//     above 2^31-1 seconds; the name of another node; invalid hostname,
+//     nameserver; an active deadline below 1 or above 2^31-1 seconds; the name of another node; invalid hostname,
 //     subdomain, hostAliases and dnsConfig; shareProcessNamespace with
 //     hostPID; ephemeral containers; user and group IDs out of range;
 //   - containers: no container; names that are no DNS-1123 labels or occur twice; no image,

@@ -1,6 +1,7 @@
 package podsource
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -31,6 +32,9 @@ func (d Decoder) makeStatic(pod *v1.Pod, origin string) error {
 	}
 	pod.Annotations[podfacts.ConfigHash] = string(pod.UID)
 	pod.Spec.NodeName = d.NodeName
+	// Not before the validation, whose errors name the field of the manifest, nor before the UID.
+	pod.Spec.ServiceAccountName = cmp.Or(pod.Spec.ServiceAccountName, pod.Spec.DeprecatedServiceAccount)
+	pod.Spec.DeprecatedServiceAccount = pod.Spec.ServiceAccountName
 	if !d.EvictedByTaints {
 		tolerateNoExecute(pod)
 	}
@@ -60,12 +64,15 @@ func hashUID(pod *v1.Pod, node, origin string) (types.UID, error) {
 	return types.UID(fmt.Sprintf("%x", h.Sum(nil))), nil
 }
 
+// tolerateNoExecute adds a toleration without time limit, in place of one with a limit.
 func tolerateNoExecute(pod *v1.Pod) {
-	all := v1.Toleration{Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute}
-	for _, t := range pod.Spec.Tolerations {
-		if t == all {
-			return
+	all, has := v1.Toleration{Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute}, false
+	for i := range pod.Spec.Tolerations {
+		if t := &pod.Spec.Tolerations[i]; t.MatchToleration(&all) {
+			*t, has = all, true
 		}
 	}
-	pod.Spec.Tolerations = append(pod.Spec.Tolerations, all)
+	if !has {
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, all)
+	}
 }

@@ -119,7 +119,6 @@ func (c *checker) checkSpec(spec *v1.PodSpec) {
 	if spec.DNSPolicy == v1.DNSNone && (spec.DNSConfig == nil || len(spec.DNSConfig.Nameservers) == 0) {
 		c.add(field.Required(root.Child("dnsConfig", "nameservers"), `with dnsPolicy "None"`))
 	}
-	c.atLeast(root.Child("terminationGracePeriodSeconds"), spec.TerminationGracePeriodSeconds, 0)
 	c.atLeast(root.Child("activeDeadlineSeconds"), spec.ActiveDeadlineSeconds, 1)
 	if limit := spec.ActiveDeadlineSeconds; limit != nil && *limit > math.MaxInt32 {
 		c.invalid(root.Child("activeDeadlineSeconds"), *limit, fmt.Sprintf("must be at most %d", math.MaxInt32))

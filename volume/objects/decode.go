@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
+	"github.com/podwright/podwright/internal/yamlmerge"
 	"github.com/podwright/podwright/volume"
 )
 
@@ -50,6 +51,10 @@ var kinds = map[string]kind{
 func (k kind) object(manifest []byte, o volume.Object) (value any, immutable bool, err error) {
 	if bytes.Contains(manifest, []byte{0}) {
 		return nil, false, errors.New("is not text")
+	}
+	manifest, err = yamlmerge.Expand(manifest)
+	if err != nil {
+		return nil, false, err
 	}
 	var root any
 	if err := yaml.Unmarshal(manifest, &root); err != nil {

@@ -47,6 +47,8 @@ func TestDecode(t *testing.T) {
 	good("configmaps/ns/web.yaml", "data: {a: "+strings.Repeat("x", 1<<20)+"}\n") // the largest permitted size
 	m := good("configmaps/ns/web.yaml", "metadata: {name: web, namespace: ns}\n").(*v1.ConfigMap)
 	require.Equal(t, metav1.ObjectMeta{Namespace: "ns", Name: "web"}, m.ObjectMeta, "metadata may repeat the path")
+	m = good("configmaps/ns/web.yaml", "data: &d {a: b, c: d}\nbinaryData: {}\nmetadata: {labels: {<<: *d, c: e}}\n").(*v1.ConfigMap)
+	require.Equal(t, map[string]string{"a": "b", "c": "e"}, m.Labels, "a merge key does not replace a field")
 	b := good("trustbundles/example.com:signer:a.yaml", "metadata: {labels: {a: b}}\nspec:\n  signerName: example.com/signer\n  trustBundle: "+`"`+strings.ReplaceAll(pemText, "\n", `\n`)+`"`).(namedBundle)
 	require.Equal(t, bundle{"example.com/signer", map[string]string{"a": "b"}, pemText}, b.bundle)
 	token := good("tokens/ns/sa.yaml", "spec: {audiences: [a]}\nstatus: {token: "+jwt(`{"iat":100,"exp":200}`)+"}").(tokenFile)
@@ -78,6 +80,7 @@ func TestDecodeRejects(t *testing.T) {
 		{"configmaps", "data: {a: \"\x00\"}", "is not text"},
 		{"configmaps", "Data: {a: b}\n", `unknown field "Data"`},
 		{"configmaps", "data: {a: b}\ndata: {a: b}\n", `"data"`},
+		{"configmaps", "data: {<<: {a: b}, a: c, a: d}\n", `key "a" already set in map`},
 		{"configmaps", "data: {a: b, a: c}\n", `"a" already set`},
 		{"configmaps", "data: {a: [1]}\n", "into Go struct field"},
 		{"configmaps", "binaryData: {a: '?'}\n", "illegal base64"},
