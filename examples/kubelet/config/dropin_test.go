@@ -34,6 +34,17 @@ func TestDropIns(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.4"}, alone.Kubelet.ClusterDNS)
 }
 
+// A field replaces the field of a merge key. Repeated fields are refused with their line.
+func TestMergeKeys(t *testing.T) {
+	hard := head + "evictionHard: &hard {memory.available: 100Mi, nodefs.available: 10%}\nevictionMinimumReclaim: {nodefs.available: 5%, <<: *hard}\n"
+	dir := write(t, map[string]string{"a": hard, "b": hard + "registryBurst: 1\nregistryBurst: 2"})
+	c, err := FromArgs([]string{"--hostname-override=n", "--kubeconfig=/k", "--config=" + dir + "/a"}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"memory.available": "100Mi", "nodefs.available": "5%"}, c.Kubelet.EvictionMinimumReclaim)
+	_, err = FromArgs([]string{"--hostname-override=n", "--kubeconfig=/k", "--config=" + dir + "/b"}, io.Discard)
+	require.ErrorContains(t, err, `key "registryBurst" already set in map`)
+}
+
 // The error lists every invalid file with its fields.
 func TestBadDropIns(t *testing.T) {
 	dir := write(t, map[string]string{

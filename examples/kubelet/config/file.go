@@ -13,6 +13,8 @@ import (
 
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/podwright/podwright/internal/yamlmerge"
 )
 
 const (
@@ -24,6 +26,9 @@ func readFields(path string) (map[string]any, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
+	}
+	if data, err = yamlmerge.Expand(data); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if _, err := Parse(data); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
