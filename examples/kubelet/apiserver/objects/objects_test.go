@@ -58,6 +58,7 @@ func (r *rig) changed(objects []volume.Object) {
 
 // changesOf returns how often OnChange reported an object since the last call.
 func (r *rig) changesOf(kind, name string) (n int) {
+	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, o := range r.changes {
