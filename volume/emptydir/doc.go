@@ -1,6 +1,9 @@
 // Package emptydir mounts emptyDir volumes: empty folders that are deleted with their pod, on
 // the node's disk, in memory (tmpfs) or in huge pages (hugetlbfs).
 //
+// A folder has the mode 0777, in memory 1777 as in every kubelet. Huge pages have 0777 here and
+// 0755 upstream, so that containers without root can use them.
+//
 // Plugin implements volume.Plugin for them. Package projected uses a Plugin for the folders of
 // its volumes: config maps on the disk, secrets in memory.
 //

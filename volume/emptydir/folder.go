@@ -30,7 +30,16 @@ const (
 	markerMode = 0o750
 )
 
-// prepare creates the folder with mode 0777, unless it is complete.
+// mode returns the mode of a new volume. In memory it is sticky: a tmpfs has the mode 1777 in
+// every kubelet, and new folders for sub paths copy it.
+func (f *folder) mode() iofs.FileMode {
+	if f.memory {
+		return dirMode | iofs.ModeSticky
+	}
+	return dirMode
+}
+
+// prepare creates the folder with the volume's mode, unless it is complete.
 func (f *folder) prepare(ctx context.Context, m mounts.Mounter) error {
 	is, mounted, err := m.At(ctx, f.dir)
 	missing := errors.Is(err, iofs.ErrNotExist)
@@ -58,7 +67,7 @@ func (f *folder) prepare(ctx context.Context, m mounts.Mounter) error {
 			return err
 		}
 	}
-	if err := os.Chmod(f.dir, dirMode); err != nil { // mkdir applies the umask
+	if err := os.Chmod(f.dir, f.mode()); err != nil { // mkdir applies the umask
 		return err
 	}
 	return mark(f.marker)
@@ -77,6 +86,9 @@ func (f *folder) fsType() string {
 
 func (f *folder) mount(ctx context.Context, m mounts.Mounter) error {
 	options := []string{"mode=0777"}
+	if f.memory {
+		options = []string{"mode=1777"}
+	}
 	if f.label != "" {
 		options = append(options, "context="+strconv.Quote(f.label))
 	}

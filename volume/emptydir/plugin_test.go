@@ -56,7 +56,11 @@ func (w *fixture) prepare() volume.Mounted {
 	require.FileExists(w, filepath.Join(w.mount.StateDir, "ready"))
 	info, err := os.Stat(w.mount.Dir)
 	require.NoError(w, err)
-	require.Equal(w, os.FileMode(0o777), info.Mode().Perm())
+	want := os.ModeDir | 0o777
+	if w.mount.Spec.Inline.EmptyDir.Medium == v1.StorageMediumMemory {
+		want |= os.ModeSticky
+	}
+	require.Equal(w, want, info.Mode()&^os.ModeSetgid)
 	return out
 }
 

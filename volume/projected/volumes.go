@@ -65,7 +65,7 @@ func (v *volumes) set(ctx context.Context, m volume.Mount, payload payload, medi
 	if _, err := v.cfg.Backing.Mount(ctx, backing); err != nil {
 		return err
 	}
-	leave, err := makeInside(m.Dir, m.Inside)
+	leave, folders, err := makeInside(m.Dir, m.Inside)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (v *volumes) set(ctx context.Context, m volume.Mount, payload payload, medi
 	if err != nil {
 		return err
 	}
-	v.setRootGroup(m)
+	v.setFolderGroups(m, folders)
 	return nil
 }
 
@@ -90,12 +90,16 @@ func (v *volumes) setGroup(ctx context.Context, m volume.Mount, dir string) erro
 	return err
 }
 
-func (v *volumes) setRootGroup(m volume.Mount) {
+// setFolderGroups sets the pod's group on the folders outside of versions: those for mounts of
+// other volumes, and the root.
+func (v *volumes) setFolderGroups(m volume.Mount, inside []string) {
 	if m.FSGroup == nil {
 		return
 	}
-	if err := ownership.One(m.Dir, v.group(m)); err != nil {
-		v.logGroupError(m, ".", err)
+	for _, name := range append(inside, ".") {
+		if err := ownership.One(filepath.Join(m.Dir, name), v.group(m)); err != nil {
+			v.logGroupError(m, name, err)
+		}
 	}
 }
 
@@ -152,16 +156,16 @@ func checkInside(inside []string) error {
 	return nil
 }
 
-// makeInside creates the folders at which containers mount other volumes and returns their
-// names in dir. An existing file of the payload stays: only an ephemeral container that was
-// added later mounts there.
-func makeInside(dir string, inside []string) (names map[string]bool, err error) {
+// makeInside creates the folders at which containers mount other volumes. It returns their names
+// in dir, and the paths of all these folders with their parents. An existing file of the payload
+// stays: only an ephemeral container that was added later mounts there.
+func makeInside(dir string, inside []string) (names map[string]bool, folders []string, err error) {
 	if len(inside) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer root.Close()
 	names = map[string]bool{}
@@ -172,12 +176,14 @@ func makeInside(dir string, inside []string) (names map[string]bool, err error) 
 		}
 		parts := strings.Split(at, "/")
 		for i := range parts {
-			if err := makeFolder(root, strings.Join(parts[:i+1], "/")); err != nil {
-				return nil, err
+			folder := strings.Join(parts[:i+1], "/")
+			if err := makeFolder(root, folder); err != nil {
+				return nil, nil, err
 			}
+			folders = append(folders, folder)
 		}
 	}
-	return names, nil
+	return names, folders, nil
 }
 
 func makeFolder(root *os.Root, name string) error {
