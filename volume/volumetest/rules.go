@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/orders"
 	"github.com/podwright/podwright/volume"
 )
@@ -49,8 +49,15 @@ func (t *trial) unmounts(v *vol) func() error { return func() error { return t.u
 
 func pure(t *trial) error {
 	v := t.volume()
-	if name := t.plugin.Name(); name == "" || name != t.plugin.Name() || strings.Contains(volume.Escape(name), "/") {
-		return fmt.Errorf("plugin name %q: must be constant, not empty and valid as a folder name", name)
+	name := t.plugin.Name()
+	if name != t.plugin.Name() {
+		return fmt.Errorf("plugin name %q: must be constant", name)
+	}
+	if err := fs.CheckName("plugin name", volume.Escape(name)); err != nil {
+		return err
+	}
+	if back := volume.Unescape(volume.Escape(name)); back != name {
+		return fmt.Errorf("plugin name %q: its folder is read as that of plugin %q; must be without \"~\"", name, back)
 	}
 	if err := v.spec.Check(); err != nil {
 		return err

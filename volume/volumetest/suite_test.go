@@ -131,6 +131,9 @@ func TestBrokenPlugins(t *testing.T) {
 			n := 0
 			b.supports = func(*volume.Spec) bool { n++; return n < 2 }
 		}},
+		{"the name is no folder name", "methods without I/O are pure", func(b *broken) { b.PluginName = ".." }},
+		{"the name has a NUL byte", "methods without I/O are pure", func(b *broken) { b.PluginName = "a\x00" }},
+		{"the name's folder is ambiguous", "methods without I/O are pure", func(b *broken) { b.PluginName = "a~b" }},
 		{"Mount returns a missing path", "Mount creates the returned path, Unmount leaves no files", func(b *broken) {
 			b.mount = func(_ context.Context, m volume.Mount) (volume.Mounted, error) {
 				return volume.Mounted{Path: m.Dir}, nil
