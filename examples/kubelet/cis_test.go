@@ -57,7 +57,7 @@ func TestCISBenchmark(t *testing.T) {
 		}},
 		{id: "4.2.10 client certificates rotate", setting: "rotateCertificates", flags: []string{"--rotate-certificates"}, holds: func(c *config.Config) bool { return c.Kubelet.RotateCertificates }},
 		{id: "4.2.11 the gate of server certificates is on", setting: "featureGates.RotateKubeletServerCertificate", byDefault: true, holds: func(*config.Config) bool {
-			_, err := config.FromArgs([]string{"--feature-gates=RotateKubeletServerCertificate=false"}, io.Discard)
+			_, err := config.FromArgs([]string{"--kubeconfig=/k", "--rotate-server-certificates", "--feature-gates=RotateKubeletServerCertificate=false"}, io.Discard)
 			return err != nil && strings.Contains(err.Error(), "RotateKubeletServerCertificate")
 		}},
 		{id: "4.2.11 server certificates rotate", setting: "serverTLSBootstrap", flags: []string{"--rotate-server-certificates"}, holds: func(c *config.Config) bool { return c.Kubelet.ServerTLSBootstrap }},

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/moby/sys/userns"
+
 	"github.com/podwright/podwright/cri/cgroups"
 	kernel "github.com/podwright/podwright/examples/kubelet/cgroups"
 	"github.com/podwright/podwright/examples/kubelet/config"
@@ -20,10 +22,12 @@ type machine struct {
 	cgroups cgroups.Version
 	proc    string
 	user    int
+	// userNamespace is true if the process runs in a user namespace.
+	userNamespace bool
 }
 
 func thisMachine() machine {
-	return machine{cgroups: kernel.HostVersion(), proc: "/proc", user: os.Geteuid()}
+	return machine{cgroups: kernel.HostVersion(), proc: "/proc", user: os.Geteuid(), userNamespace: userns.RunningInUserNS()}
 }
 
 // check returns an error for a host that contradicts the configuration, and sets defaults that
@@ -97,5 +101,12 @@ func (m machine) tune(cfg *config.Config, log *slog.Logger) func() error {
 	if !protect {
 		c.Write = func(name, value string) error { return os.WriteFile(filepath.Join(dir, name), []byte(value), 0) }
 	}
-	return func() error { return tuning.Apply(c) }
+	return func() error {
+		err := tuning.Apply(c)
+		if err != nil && !protect && m.userNamespace && cfg.Enabled(config.InUserNamespace) {
+			log.Warn("kernel parameters not changed: the kubelet runs in a user namespace", "err", err)
+			return nil
+		}
+		return err
+	}
 }

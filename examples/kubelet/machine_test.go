@@ -87,3 +87,17 @@ func TestTune(t *testing.T) {
 	cfg.Kubelet.ContainerRuntimeEndpoint = config.Embedded
 	require.Nil(t, m.tune(&cfg, log))
 }
+
+// In a user namespace, parameters that cannot be changed end the start, unless the feature gate
+// KubeletInUserNamespace is on.
+func TestTuneInUserNamespace(t *testing.T) {
+	m := machine{proc: t.TempDir(), userNamespace: true} // without the parameters' files
+	var buf bytes.Buffer
+	log, cfg := slog.New(slog.NewTextHandler(&buf, nil)), config.Default()
+	require.Error(t, m.tune(&cfg, log)())
+	cfg.Kubelet.FeatureGates = map[string]bool{config.InUserNamespace: true}
+	require.NoError(t, m.tune(&cfg, log)())
+	require.Contains(t, buf.String(), "the kubelet runs in a user namespace")
+	m.userNamespace = false
+	require.Error(t, m.tune(&cfg, log)())
+}

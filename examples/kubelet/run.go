@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -37,6 +38,9 @@ func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbo
 	}
 	process := thisProcess()
 	process.prepare(cfg, log)
+	if cfg.Kubelet.EnableContentionProfiling {
+		runtime.SetBlockProfileRate(1)
+	}
 	l, err := listenAll(ctx, cfg)
 	if err != nil {
 		return err
@@ -110,6 +114,9 @@ func announce(cfg *config.Config, log *slog.Logger) {
 		"root", flags.RootDir, "logs", k.PodLogsDir, "API", cfg.APIAddress(), "healthz", cfg.HealthzAddress(), "read-only", cfg.ReadOnlyAddress())
 	if k.StaticPodPath == "" && k.StaticPodURL == "" && flags.Kubeconfig == "" {
 		log.Warn("no --pod-manifest-path, --manifest-url or --kubeconfig: no pods to start; running pods are left unchanged")
+	}
+	for _, warning := range cfg.Warnings {
+		log.Warn("configuration accepted with a warning", "warning", warning)
 	}
 	if cfg.APIAddress() == "" {
 		log.Warn("kubelet API disabled (enableServer): no logs, exec, attach, port-forward; without --kubeconfig it requires authentication and authorization settings")

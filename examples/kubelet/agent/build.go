@@ -14,7 +14,6 @@ import (
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/podsyncer"
 	"github.com/podwright/podwright/examples/kubelet/allocatable"
-	"github.com/podwright/podwright/examples/kubelet/server"
 	"github.com/podwright/podwright/examples/kubelet/summary"
 	"github.com/podwright/podwright/podworkers/stages"
 	"github.com/podwright/podwright/status/checkpoint"
@@ -176,7 +175,7 @@ func newNode(ctx context.Context, in *inputs, conn *Connection) (_ *node, err er
 	if n.sessions, err = newSessions(cfg, conn.Runtime, n.syncer, n.logs); err != nil {
 		return nil, err
 	}
-	n.commands = server.NewCommands(commands{runtime: conn.Runtime, syncer: n.syncer, dir: filepath.Join(in.folders.root, "checkpoints")})
+	n.commands = newCommands(cfg, commands{runtime: conn.Runtime, syncer: n.syncer, dir: filepath.Join(in.folders.root, "checkpoints")})
 	in.cluster.onNode(n.volumes.manager.Wake)
 	return n, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/kubeletapi"
 	"github.com/podwright/podwright/cri/podsyncer"
+	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/examples/kubelet/server"
 	"github.com/podwright/podwright/pleg/observed"
 )
@@ -35,6 +36,18 @@ func newSessions(cfg *Config, runtime cri.RuntimeService, syncer *podsyncer.Sync
 		Allow: func(*http.Request) error { return nil },
 		Pods:  syncer, Runtime: runtime, Logs: logs, IdleTimeout: cfg.Kubelet.StreamingConnectionIdleTimeout.Duration,
 	})
+}
+
+// newCommands returns the handler of the commands, without /checkpoint if its feature gate is off.
+func newCommands(cfg *Config, c commands) http.Handler {
+	all := server.NewCommands(c)
+	if cfg.Enabled(config.ContainerCheckpoint) {
+		return all
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", all)
+	mux.Handle("/checkpoint/", http.NotFoundHandler())
+	return mux
 }
 
 const maxRun = 2 * time.Minute

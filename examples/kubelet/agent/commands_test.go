@@ -17,6 +17,7 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/kubeletapi"
+	"github.com/podwright/podwright/examples/kubelet/config"
 )
 
 func requireRefusal(t testing.TB, err error, code int, text string) {
@@ -25,6 +26,20 @@ func requireRefusal(t testing.TB, err error, code int, text string) {
 	require.True(t, errors.As(err, &r), "%v", err)
 	require.Equal(t, code, r.Code, r.Message)
 	require.Contains(t, r.Message, text)
+}
+
+// The feature gate ContainerCheckpoint removes /checkpoint only.
+func TestCheckpointGate(t *testing.T) {
+	for gate, code := range map[string]int{"": http.StatusBadRequest, "ContainerCheckpoint": http.StatusNotFound} {
+		cfg := &Config{Config: config.Default()}
+		cfg.Kubelet.FeatureGates = map[string]bool{gate: false}
+		h := newCommands(cfg, commands{})
+		for path, want := range map[string]int{"/checkpoint/ns/p/c?timeout=x": code, "/run/ns/p/c": http.StatusBadRequest} {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, nil))
+			require.Equal(t, want, w.Code, gate+path)
+		}
+	}
 }
 
 // cri/podsyncer tests sessions and refusals (TestReach). The agent adds commands, checkpoints and

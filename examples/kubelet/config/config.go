@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,7 +23,10 @@ type Config struct {
 	Kubelet kubeletv1beta1.KubeletConfiguration
 	// Flags are the settings without a field in the file.
 	Flags Flags
-	files [2]string // values of --config and --config-dir
+	// Warnings are about settings that were accepted although they have no effect, and about
+	// insecure settings. They contain no values of settings.
+	Warnings []string
+	files    [2]string // values of --config and --config-dir
 	// freePort serves the read-only port on a free port of loopback.
 	freePort bool
 }
@@ -47,6 +51,7 @@ type Flags struct {
 	MaxDeadContainers, MaxDeadPerContainer int
 	MinContainerTTL                        time.Duration
 	// RuntimeCgroups is the runtime's cgroup, for statistics, or "" if unknown (--runtime-cgroups).
+	// The runtime is not moved to it.
 	RuntimeCgroups string
 	// Kubeconfig is the absolute path of the kubeconfig of the API server (--kubeconfig). ""
 	// selects a node without API server, which runs static pods only.
@@ -80,23 +85,21 @@ type Flags struct {
 }
 
 // FromArgs reads the command line and its configuration files, sets the defaults and validates the
-// result. It writes usage to out. It returns flag.ErrHelp for --help and --version.
+// result. It writes usage to out. It returns flag.ErrHelp for --help and --version. The caller logs
+// the warnings.
 func FromArgs(args []string, out io.Writer) (*Config, error) {
 	line, err := parse(args, out)
 	if err != nil {
 		return nil, err
 	}
 	c := &Config{Flags: line.flags, files: [2]string{line.config, line.configDir}}
-	fields, err := line.read(&c.Kubelet)
-	if err != nil {
+	if err := line.read(c); err != nil {
 		return nil, err
 	}
-	_, port := fields["readOnlyPort"]
-	c.freePort = !port && c.Kubelet.ContainerRuntimeEndpoint == Embedded && c.Flags.Kubeconfig == ""
-	err = errors.Join(c.setNodeName(), c.setFolders(), c.setCredentialProviders())
+	errs := problems{c.setNodeName(), c.setFolders(), c.setCredentialProviders()}
 	c.setStandalone()
 	SetDefaults(&c.Kubelet)
-	return c, errors.Join(err, c.validate())
+	return c, errors.Join(slices.Concat(errs, c.classify(), c.classifyGates(), c.validate())...)
 }
 
 // Default returns the configuration of a kubelet without flags and without a file. NodeName,

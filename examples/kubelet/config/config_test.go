@@ -5,13 +5,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,20 +41,21 @@ const defaultFields = `{enableServer: true, podLogsDir: /var/log/pods, syncFrequ
 	registryPullQPS: 5, registryBurst: 10, imagePullCredentialsVerificationPolicy: NeverVerifyPreloadedImages, eventRecordQPS: 50, eventBurst: 100,
 	enableDebuggingHandlers: true, healthzPort: 10248, healthzBindAddress: 127.0.0.1, oomScoreAdj: -999, streamingConnectionIdleTimeout: 4h0m0s,
 	nodeStatusUpdateFrequency: 10s, nodeStatusReportFrequency: 5m0s, nodeLeaseDurationSeconds: 40, imageMinimumGCAge: 2m0s, imageMaximumGCAge: 0s,
-	imageGCHighThresholdPercent: 85, imageGCLowThresholdPercent: 80, volumeStatsAggPeriod: 0s, cgroupsPerQOS: true, cgroupDriver: cgroupfs,
-	cpuManagerReconcilePeriod: 0s, runtimeRequestTimeout: 2m0s, maxPods: 110, podPidsLimit: -1, resolvConf: /etc/resolv.conf, cpuCFSQuota: true,
+	imageGCHighThresholdPercent: 85, imageGCLowThresholdPercent: 80, volumeStatsAggPeriod: 1m0s, cgroupsPerQOS: true, cgroupDriver: cgroupfs,
+	cpuManagerPolicy: none, cpuManagerReconcilePeriod: 10s, memoryManagerPolicy: None, topologyManagerPolicy: none, topologyManagerScope: container, hairpinMode: promiscuous-bridge, runtimeRequestTimeout: 2m0s, maxPods: 110, podPidsLimit: -1, resolvConf: /etc/resolv.conf, cpuCFSQuota: true,
 	cpuCFSQuotaPeriod: 100ms, nodeStatusMaxImages: 50, maxOpenFiles: 1000000, contentType: application/vnd.kubernetes.protobuf, kubeAPIQPS: 50, kubeAPIBurst: 100,
-	serializeImagePulls: true, evictionPressureTransitionPeriod: 5m0s, mergeDefaultEvictionSettings: false, makeIPTablesUtilChains: true, failSwapOn: true,
+	serializeImagePulls: true, evictionPressureTransitionPeriod: 5m0s, enableControllerAttachDetach: true, iptablesMasqueradeBit: 14, iptablesDropBit: 15, mergeDefaultEvictionSettings: false, makeIPTablesUtilChains: true, failSwapOn: true,
 	memorySwap: {swapBehavior: NoSwap}, containerLogMaxSize: 10Mi, containerLogMaxFiles: 5, containerLogMaxWorkers: 1, containerLogMonitorInterval: 10s,
-	enforceNodeAllocatable: [pods], enableSystemLogHandler: true, enableSystemLogQuery: false, shutdownGracePeriod: 0s, shutdownGracePeriodCriticalPods: 0s,
+	enforceNodeAllocatable: [pods], configMapAndSecretChangeDetectionStrategy: Watch, volumePluginDir: /usr/libexec/kubernetes/kubelet-plugins/volume/exec/, enableSystemLogHandler: true, enableSystemLogQuery: false, shutdownGracePeriod: 0s, shutdownGracePeriodCriticalPods: 0s,
 	logging: {format: text, flushFrequency: 5s, verbosity: 0, options: {text: {infoBufferSize: "0"}, json: {infoBufferSize: "0"}}},
-	crashLoopBackOff: {maxContainerRestartPeriod: 5m0s}, enableProfilingHandler: true, enableDebugFlagsHandler: true, seccompDefault: false, registerNode: true,
+	crashLoopBackOff: {maxContainerRestartPeriod: 5m0s}, enableProfilingHandler: true, enableDebugFlagsHandler: true, seccompDefault: false, memoryThrottlingFactor: 0.9, memoryReservationPolicy: None, registerNode: true,
 	localStorageCapacityIsolation: true, containerRuntimeEndpoint: "unix:///run/containerd/containerd.sock",
 	imageServiceEndpoint: "unix:///run/containerd/containerd.sock", failCgroupV1: true, userNamespaces: {idsPerPod: 65536}}`
 
 func TestDefaults(t *testing.T) {
 	c, err := FromArgs([]string{"--hostname-override=Node-1", "--kubeconfig=/k"}, io.Discard)
 	require.NoError(t, err)
+	require.Empty(t, c.Warnings)
 	data, err := json.Marshal(&c.Kubelet)
 	require.NoError(t, err)
 	want, err := json.Marshal(fields(t, defaultFields))
@@ -72,7 +71,7 @@ func TestDefaults(t *testing.T) {
 
 	again := *c.Kubelet.DeepCopy()
 	SetDefaults(&again)
-	require.Equal(t, c.Kubelet, again, "what is set already stays")
+	require.Equal(t, c.Kubelet, again, "set fields stay")
 	require.Equal(t, c.Kubelet, Default().Kubelet)
 }
 
@@ -117,46 +116,6 @@ func TestEmbeddedWithoutAHome(t *testing.T) {
 	c, err := FromArgs([]string{"--container-runtime-endpoint=embedded", "--root-dir=/r"}, io.Discard)
 	require.NoError(t, err)
 	require.Equal(t, "/r/logs", c.Kubelet.PodLogsDir)
-}
-
-// Every path in the tables is a field of the configuration, and every default has the type of its
-// field.
-func TestTablesNameRealFields(t *testing.T) {
-	for path := range honoured {
-		require.True(t, fieldExists(reflect.TypeFor[kubeletv1beta1.KubeletConfiguration](), strings.Split(path, ".")), path)
-	}
-	for path, value := range defaults {
-		require.True(t, fieldExists(reflect.TypeFor[kubeletv1beta1.KubeletConfiguration](), strings.Split(path, ".")), path)
-		nested := value
-		parts := strings.Split(path, ".")
-		for i := len(parts) - 1; i >= 0; i-- {
-			nested = `{"` + parts[i] + `":` + nested + `}`
-		}
-		require.NoError(t, json.Unmarshal([]byte(nested), &kubeletv1beta1.KubeletConfiguration{}), path)
-	}
-}
-
-func fieldExists(t reflect.Type, path []string) bool {
-	if len(path) == 0 {
-		return true
-	}
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if t.Kind() != reflect.Struct {
-		return false
-	}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == path[0] && fieldExists(f.Type, path[1:]) {
-			return true
-		}
-		if (strings.Contains(options, "inline") || f.Anonymous) && fieldExists(f.Type, path) {
-			return true
-		}
-	}
-	return false
 }
 
 // ObjectsDir may be relative to the working folder.

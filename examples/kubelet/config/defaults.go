@@ -23,8 +23,7 @@ const idUnit = 65536
 // The values of memorySwap.swapBehavior.
 const NoSwap, LimitedSwap = "NoSwap", "LimitedSwap"
 
-// SetDefaults sets the v1beta1 defaults of all fields that have an effect here. Fields that are
-// already set stay.
+// SetDefaults sets the v1beta1 defaults of all fields. Fields that are already set stay.
 func SetDefaults(k *kubeletv1beta1.KubeletConfiguration) {
 	set(&k.ContainerRuntimeEndpoint, "unix:///run/containerd/containerd.sock")
 	set(&k.ImageServiceEndpoint, k.ContainerRuntimeEndpoint)
@@ -42,7 +41,10 @@ func SetDefaults(k *kubeletv1beta1.KubeletConfiguration) {
 	setNil(&k.SerializeImagePulls, k.MaxParallelImagePulls == nil || *k.MaxParallelImagePulls < 2)
 	setNil(&k.RegistryPullQPS, 5)
 	set(&k.RegistryBurst, 10)
-	set(&k.ImagePullCredentialsVerificationPolicy, kubeletv1beta1.NeverVerifyPreloadedImages)
+	if gateValues(k)[verifyPulledImages] {
+		set(&k.ImagePullCredentialsVerificationPolicy, kubeletv1beta1.NeverVerifyPreloadedImages)
+	}
+	set(&k.ImagePullCredentialsVerificationPolicy, kubeletv1beta1.NeverVerify)
 	setNil(&k.ImageGCHighThresholdPercent, 85)
 	setNil(&k.ImageGCLowThresholdPercent, 80)
 	set(&k.ImageMinimumGCAge.Duration, 2*time.Minute)
@@ -55,6 +57,7 @@ func SetDefaults(k *kubeletv1beta1.KubeletConfiguration) {
 	setNode(k)
 	setServer(k)
 	setProcess(k)
+	setManagers(k)
 
 	setNil(&k.ResolverConfig, "/etc/resolv.conf")
 	setNil(&k.CgroupsPerQOS, true)
@@ -69,6 +72,7 @@ func SetDefaults(k *kubeletv1beta1.KubeletConfiguration) {
 		k.EnforceNodeAllocatable = []string{allocatable.Pods}
 	}
 	set(&k.EvictionPressureTransitionPeriod.Duration, 5*time.Minute)
+	set(&k.VolumeStatsAggPeriod.Duration, time.Minute)
 	setNil(&k.MergeDefaultEvictionSettings, false)
 	setNil(&k.LocalStorageCapacityIsolation, true)
 	set(&k.MemorySwap.SwapBehavior, NoSwap)
@@ -94,6 +98,23 @@ func setNode(k *kubeletv1beta1.KubeletConfiguration) {
 	set(&k.ContentType, "application/vnd.kubernetes.protobuf")
 	setNil(&k.EventRecordQPS, 50)
 	set(&k.EventBurst, 100)
+}
+
+// setManagers sets the defaults of fields without effect here.
+func setManagers(k *kubeletv1beta1.KubeletConfiguration) {
+	set(&k.CPUManagerPolicy, "none")
+	set(&k.CPUManagerReconcilePeriod.Duration, 10*time.Second)
+	set(&k.MemoryManagerPolicy, "None")
+	set(&k.TopologyManagerPolicy, "none")
+	set(&k.TopologyManagerScope, "container")
+	setNil(&k.MemoryThrottlingFactor, 0.9)
+	set(&k.MemoryReservationPolicy, kubeletv1beta1.NoneMemoryReservationPolicy)
+	set(&k.HairpinMode, kubeletv1beta1.PromiscuousBridge)
+	setNil(&k.EnableControllerAttachDetach, true)
+	setNil(&k.IPTablesMasqueradeBit, 14)
+	setNil(&k.IPTablesDropBit, 15)
+	set(&k.ConfigMapAndSecretChangeDetectionStrategy, kubeletv1beta1.WatchChangeDetectionStrategy)
+	set(&k.VolumePluginDir, "/usr/libexec/kubernetes/kubelet-plugins/volume/exec/")
 }
 
 func set[T comparable](field *T, value T) {
@@ -141,7 +162,7 @@ func (c *Config) setNodeName() error {
 
 // setFolders sets the default folders: the system's for a CRI runtime, the user's for the embedded
 // one, which does not need root.
-func (c *Config) setFolders() (err error) {
+func (c *Config) setFolders() error {
 	k, f := &c.Kubelet, &c.Flags
 	embedded := k.ContainerRuntimeEndpoint == Embedded
 	switch {
@@ -154,18 +175,6 @@ func (c *Config) setFolders() (err error) {
 		f.RootDir = filepath.Join(state, "podwright")
 	default:
 		f.RootDir = "/var/lib/kubelet"
-	}
-	for flag, path := range map[string]*string{
-		"--root-dir": &f.RootDir, "--pod-manifest-path": &k.StaticPodPath, "--objects-dir": &f.ObjectsDir, "--kubeconfig": &f.Kubeconfig,
-		"--bootstrap-kubeconfig": &f.BootstrapKubeconfig, "--cert-dir": &f.CertDir, "--lock-file": &f.LockFile, "--client-ca-file": &k.Authentication.X509.ClientCAFile,
-		"--tls-cert-file": &k.TLSCertFile, "--tls-private-key-file": &k.TLSPrivateKeyFile,
-	} {
-		if *path == "" {
-			continue
-		}
-		if *path, err = filepath.Abs(*path); err != nil {
-			return fmt.Errorf("%s: %w", flag, err)
-		}
 	}
 	set(&f.CertDir, filepath.Join(f.RootDir, "pki"))
 	if embedded {
@@ -187,8 +196,8 @@ func userStateDir() (string, error) {
 	return filepath.Join(home, ".local", "state"), nil
 }
 
-// setCredentialProviders makes the folder of plugins absolute, and checks their configuration.
-func (c *Config) setCredentialProviders() (err error) {
+// setCredentialProviders checks the configuration of plugins for registry credentials.
+func (c *Config) setCredentialProviders() error {
 	f := &c.Flags
 	switch {
 	case f.CredentialProviderConfig == "" && f.CredentialProviderBinDir == "":
@@ -206,9 +215,6 @@ func (c *Config) setCredentialProviders() (err error) {
 		if providers[i].TokenAttributes != nil && f.Kubeconfig == "" {
 			return fmt.Errorf("--image-credential-provider-config: provider %q: tokenAttributes: service account tokens need --kubeconfig", providers[i].Name)
 		}
-	}
-	if f.CredentialProviderBinDir, err = filepath.Abs(f.CredentialProviderBinDir); err != nil {
-		return fmt.Errorf("--image-credential-provider-bin-dir: %w", err)
 	}
 	return nil
 }

@@ -7,38 +7,37 @@ import (
 	"path/filepath"
 )
 
-// readFiles reads the configuration file, if there is one, and merges every *.conf file below dir
+// readAll reads the configuration file, if there is one, and merges every *.conf file below dir
 // into it, in the order of their paths. The merge is a JSON merge patch (RFC 7386): fields replace,
-// lists replace as a whole, and null removes a field. Each file is a complete KubeletConfiguration.
-// Relative paths are relative to their file. The error lists all invalid files.
-func readFiles(file, dir string) (map[string]any, error) {
-	all := map[string]any{}
+// lists replace as a whole, and null removes a field. The error lists all invalid files.
+func (r *reader) readAll(file, dir string) error {
 	var errs []error
-	add := func(flag, path string) {
-		fields, err := readFields(path)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", flag, err))
-		}
-		merge(all, fields)
-	}
 	if file != "" {
-		add("--config", file)
-	}
-	if dir != "" {
-		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-			if err == nil && !entry.IsDir() && filepath.Ext(path) == ".conf" {
-				add("--config-dir", path)
-			}
-			return err
-		})
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--config-dir: %w", err))
+		if err := r.read(file); err != nil {
+			errs = append(errs, fmt.Errorf("--config: %w", err))
 		}
 	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+	if dir == "" {
+		return errors.Join(errs...)
 	}
-	return all, nil
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir():
+		case filepath.Ext(path) != ".conf":
+			r.warnings = append(r.warnings, "--config-dir: "+path+": ignored: the name does not end in .conf")
+		default:
+			if err := r.read(path); err != nil {
+				errs = append(errs, fmt.Errorf("--config-dir: %w", err))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		errs = append(errs, fmt.Errorf("--config-dir: %w", err))
+	}
+	return errors.Join(errs...)
 }
 
 func merge(fields, patch map[string]any) {

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A2: the later file overrides, lists are replaced, and files other than *.conf are ignored.
+// A2: the later file overrides, lists are replaced, and other files than *.conf
+// are ignored with a warning.
 func TestDropIns(t *testing.T) {
 	dir := write(t, map[string]string{
 		"kubelet.yaml":    head + "syncFrequency: 1s\nclusterDNS: [10.0.0.1]\nstaticPodPath: pods\nclusterDomain: a\nauthentication: {webhook: {cacheTTL: 1s}}",
@@ -28,6 +29,10 @@ func TestDropIns(t *testing.T) {
 	require.Empty(t, k.ClusterDomain)
 	require.Equal(t, dir+"/d/30/pods", k.StaticPodPath, "relative to its own file")
 	require.EqualValues(t, 7, k.Port)
+	require.Equal(t, []string{
+		"--config-dir: " + dir + "/d/40-d.yaml: ignored: the name does not end in .conf",
+		"--config-dir: " + dir + "/d/50-e.conf.bak: ignored: the name does not end in .conf",
+	}, c.Warnings)
 
 	alone, err := FromArgs([]string{"--hostname-override=n", "--config-dir=" + dir + "/d", "--enable-server=false"}, io.Discard)
 	require.NoError(t, err)
@@ -48,10 +53,10 @@ func TestMergeKeys(t *testing.T) {
 // The error lists every invalid file with its fields.
 func TestBadDropIns(t *testing.T) {
 	dir := write(t, map[string]string{
-		"a.conf": "registryBurst: 3", "b.conf": head + "iptablesDropBit: 7", "c.conf": head + "readOnlyPort: many", "d.conf": head + "registryBurst: 3",
+		"a.conf": "registryBurst: 3", "b.conf": head + "maxPods: all", "c.conf": head + "readOnlyPort: many", "d.conf": head + "registryBurst: 3",
 	})
 	_, err := FromArgs([]string{"--hostname-override=n", "--config-dir=" + dir}, io.Discard)
-	for _, text := range []string{dir + "/a.conf: apiVersion", dir + "/b.conf: iptablesDropBit: 7", dir + "/c.conf: readOnlyPort"} {
+	for _, text := range []string{dir + "/a.conf: apiVersion", dir + `/b.conf:3: maxPods: "all" is not a whole number`, dir + `/c.conf:3: readOnlyPort: "many" is not a port (0 to 65535)`} {
 		require.ErrorContains(t, err, text)
 	}
 	require.NotContains(t, err.Error(), "d.conf")

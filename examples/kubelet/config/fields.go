@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -15,41 +16,71 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
 
-// fieldAt finds a field of the configuration by its path in the file. ok is false if there is none
-// or a pointer above it is nil.
-func fieldAt(v reflect.Value, path string) (field reflect.Value, ok bool) {
-	name, below, deeper := strings.Cut(path, ".")
-	if v.Kind() == reflect.Pointer {
-		if v.IsNil() {
-			return v, false
+var configurationType = reflect.TypeFor[kubeletv1beta1.KubeletConfiguration]()
+
+// member returns the field of a structure with a JSON name, also from embedded structures.
+func member(t reflect.Type, name string) (reflect.StructField, bool) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		switch tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); {
+		case tag == name && name != "":
+			return f, true
+		case tag == "" && f.Anonymous:
+			if below, ok := member(f.Type, name); ok {
+				below.Index = append([]int{i}, below.Index...)
+				return below, true
+			}
 		}
-		v = v.Elem()
 	}
-	for i := range v.NumField() {
-		tag, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		if tag != name {
-			continue
-		}
-		if !deeper {
-			return v.Field(i), true
-		}
-		return fieldAt(v.Field(i), below)
-	}
-	return v, false
+	return reflect.StructField{}, false
 }
 
-// fieldType returns the type of the field at a path, without its pointer. The field must exist.
-func fieldType(path string) reflect.Type {
-	full := &kubeletv1beta1.KubeletConfiguration{}
-	SetDefaults(full)
-	field, ok := fieldAt(reflect.ValueOf(full), path)
-	if !ok {
-		return nil
+// fieldAt finds a field of the configuration by its path in the file. ok is false if a pointer
+// above it is nil.
+func fieldAt(v reflect.Value, path string) (field reflect.Value, ok bool) {
+	for name := range strings.SplitSeq(path, ".") {
+		if v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				return v, false
+			}
+			v = v.Elem()
+		}
+		f, ok := member(v.Type(), name)
+		if !ok {
+			return v, false
+		}
+		v = v.FieldByIndex(f.Index)
 	}
-	if field.Kind() == reflect.Pointer {
-		return field.Type().Elem()
+	return v, true
+}
+
+// typeAt returns the type of the field at a path, without its pointer, or nil for unknown fields.
+func typeAt(path string) reflect.Type {
+	t := configurationType
+	for name := range strings.SplitSeq(path, ".") {
+		f, ok := member(t, name)
+		if !ok {
+			return nil
+		}
+		t = pointed(f.Type)
 	}
-	return field.Type()
+	return t
+}
+
+func pointed(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Pointer {
+		return t.Elem()
+	}
+	return t
+}
+
+// isTree reports whether a type has fields of its own in the file.
+func isTree(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
+}
+
+func isEmpty(v reflect.Value) bool {
+	return (v.Kind() == reflect.Map || v.Kind() == reflect.Slice) && v.Len() == 0
 }
 
 var (
@@ -57,35 +88,50 @@ var (
 	flushType    = reflect.TypeFor[logsapi.TimeOrMetaDuration]()
 )
 
-// readValue parses the text of a flag as the value in a file.
-func readValue(t reflect.Type, text, sign string) (any, error) {
+// describe names the values of a type, for errors.
+func describe(t reflect.Type) string {
 	switch {
-	case t == durationType || t == flushType:
-		_, err := time.ParseDuration(text)
-		return text, err
+	case t == durationType || t == flushType || t == reflect.TypeFor[time.Duration]():
+		return "a duration such as 10s or 5m"
 	case t.Kind() == reflect.Bool:
-		return readSwitch(text)
+		return "true or false"
+	case t.Kind() == reflect.String:
+		return "a text"
+	case t.Kind() == reflect.Slice:
+		return "a list"
+	case t.Kind() == reflect.Map, isTree(t):
+		return "a map"
+	case t.Kind() == reflect.Float64:
+		return "a number"
+	case t.Kind() == reflect.Struct:
+		return "a quantity such as 10Mi"
+	}
+	return "a whole number"
+}
+
+// readValue parses the text of a flag as the value in a file. want describes the allowed values.
+func readValue(t reflect.Type, text, sign, want string) (value any, err error) {
+	switch {
+	case t == durationType || t == flushType || t == reflect.TypeFor[time.Duration]():
+		_, err = time.ParseDuration(text)
+		value = text
+	case t.Kind() == reflect.Bool:
+		value, err = strconv.ParseBool(text)
 	case t.Kind() == reflect.String:
 		return text, nil
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String:
 		return list(text), nil
 	case t.Kind() == reflect.Map:
 		return pairs(t.Elem(), text, sign)
-	case t.Kind() == reflect.Uint32:
-		n, err := strconv.ParseUint(text, 10, 31)
-		return float64(n), err
-	default: // int32 and int64
-		n, err := strconv.ParseInt(text, 10, t.Bits())
-		return float64(n), err
+	case t.Kind() == reflect.Uint32: // the JSON decoder reports numbers above the range
+		value, err = strconv.ParseUint(text, 10, 31)
+	default: // int, int32 and int64
+		value, err = strconv.ParseInt(text, 10, t.Bits())
 	}
-}
-
-func readSwitch(text string) (any, error) {
-	on, err := strconv.ParseBool(text)
 	if err != nil {
-		return nil, fmt.Errorf("%q is neither true nor false", text)
+		return nil, fmt.Errorf("%q is not %s", text, want)
 	}
-	return on, nil
+	return value, nil
 }
 
 func list(text string) []any {
@@ -106,7 +152,7 @@ func pairs(t reflect.Type, text, sign string) (any, error) {
 		if !ok || key == "" {
 			return nil, fmt.Errorf("%q is not key%svalue", pair, sign)
 		}
-		read, err := readValue(t, strings.TrimSpace(value), sign)
+		read, err := readValue(t, strings.TrimSpace(value), sign, describe(t))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}
@@ -129,6 +175,8 @@ func showValue(v reflect.Value) string {
 		return value.Duration.Duration.String()
 	case map[string][]string: // headers, whose values may be secret
 		return joined(slices.Sorted(maps.Keys(value)), func(name string) string { return name + ":<masked>" })
+	case fmt.Stringer:
+		return value.String()
 	}
 	switch v.Kind() {
 	case reflect.Slice:
@@ -153,4 +201,12 @@ func showElement(value any) string {
 		return taint.ToString()
 	}
 	return fmt.Sprint(value)
+}
+
+func asJSON(value any) string {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	return string(data)
 }

@@ -7,10 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
-	"time"
 
+	yamlnodes "go.yaml.in/yaml/v3"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 
@@ -22,39 +21,152 @@ const (
 	kind       = "KubeletConfiguration"
 )
 
-func readFields(path string) (map[string]any, error) {
+// reader merges configuration files. It ignores unknown fields with a warning, because the versions
+// of kubelet and tools differ.
+type reader struct {
+	fields   map[string]any
+	warnings []string
+}
+
+// read merges a file, which is a complete KubeletConfiguration. Its error lists all invalid fields.
+func (r *reader) read(path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if data, err = yamlmerge.Expand(data); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if _, err := Parse(data); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	expanded, err := yamlmerge.Expand(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	var fields map[string]any
-	if err := yaml.Unmarshal(data, &fields); err != nil {
-		return nil, err
+	if err := yaml.Unmarshal(expanded, &fields); err != nil {
+		return fmt.Errorf("%s: %s", path, plain(err))
 	}
-	for _, field := range pathFields {
-		absolute(fields, field, filepath.Dir(path))
+	if fields["apiVersion"] != apiVersion || fields["kind"] != kind {
+		return fmt.Errorf("%s: apiVersion %s, kind %s: want %s, %s", path, asJSON(fields["apiVersion"]), asJSON(fields["kind"]), apiVersion, kind)
 	}
-	return fields, nil
+	var document yamlnodes.Node // has the line of each field
+	if err := yamlnodes.Unmarshal(data, &document); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	c := checker{path: path, reader: r}
+	c.check(document.Content[0], fields, configurationType, "")
+	if len(c.errs) > 0 {
+		return errors.Join(c.errs...)
+	}
+	for _, s := range settings() {
+		if s.isPath && s.field != "" {
+			absolute(fields, strings.Split(s.field, "."), filepath.Dir(path))
+		}
+	}
+	merge(r.fields, fields)
+	return nil
 }
 
-func decode(fields map[string]any) (*kubeletv1beta1.KubeletConfiguration, error) {
+// checker compares a file with the type of the configuration.
+type checker struct {
+	path   string
+	reader *reader
+	errs   []error
+}
+
+// at returns the place of a node for messages.
+func (c *checker) at(node *yamlnodes.Node, field string) string {
+	return fmt.Sprintf("%s:%d: %s", c.path, node.Line, field)
+}
+
+func (c *checker) warn(node *yamlnodes.Node, field, text string) {
+	c.reader.warnings = append(c.reader.warnings, c.at(node, field)+": "+text)
+}
+
+// check checks the fields of a map against a structure. It removes unknown ones.
+func (c *checker) check(node *yamlnodes.Node, fields map[string]any, t reflect.Type, prefix string) {
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := node.Content[i], node.Content[i+1]
+		if value.Kind == yamlnodes.AliasNode {
+			value = value.Alias
+		}
+		name := key.Value
+		path := prefix + name
+		if seen[name] {
+			c.warn(key, path, "set twice; the last value counts")
+			continue
+		}
+		seen[name] = true
+		f, ok := member(t, name)
+		if !ok {
+			c.unknown(key, path)
+			delete(fields, name)
+			continue
+		}
+		c.value(value, fields[name], pointed(f.Type), path)
+	}
+}
+
+func (c *checker) unknown(key *yamlnodes.Node, path string) {
+	var known []string
+	for _, s := range settings() {
+		if s.field != "" {
+			known = append(known, s.field)
+		}
+	}
+	text := "unknown field, ignored"
+	if similar := nearest(path, known); similar != "" {
+		text += "; did you mean " + similar + "?"
+	}
+	c.warn(key, path, text)
+}
+
+func (c *checker) value(node *yamlnodes.Node, value any, t reflect.Type, path string) {
+	switch below := value.(type) {
+	case map[string]any:
+		if isTree(t) {
+			c.check(node, below, t, path+".")
+			return
+		}
+	case []any:
+		if t.Kind() == reflect.Slice && isTree(t.Elem()) && len(below) == len(node.Content) {
+			for i, one := range below {
+				c.value(node.Content[i], one, t.Elem(), fmt.Sprintf("%s[%d]", path, i))
+			}
+			return
+		}
+	}
+	data, err := json.Marshal(value)
+	if err == nil {
+		err = json.Unmarshal(data, reflect.New(t).Interface())
+	}
+	if err != nil {
+		c.errs = append(c.errs, fmt.Errorf("%s: %s", c.at(node, path), wrong(value, t, path)))
+	}
+}
+
+// wrong describes a value of the wrong type. Only numbers and words of ordinary fields are shown,
+// because headers and URLs may be secret.
+func wrong(value any, t reflect.Type, path string) string {
+	want := describe(t)
+	for _, s := range settings() {
+		if s.field == path && s.want != "" {
+			want = s.want
+		}
+	}
+	switch value.(type) {
+	case map[string]any, []any:
+		return "is not " + want
+	}
+	if strings.HasPrefix(path, "staticPodURL") {
+		return "is not " + want
+	}
+	return asJSON(value) + " is not " + want
+}
+
+func decode(fields map[string]any, into *kubeletv1beta1.KubeletConfiguration) error {
 	data, err := json.Marshal(fields)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	cfg := &kubeletv1beta1.KubeletConfiguration{}
-	return cfg, json.Unmarshal(data, cfg)
-}
-
-// pathFields are the fields with paths as values. Each entry is a path of field names.
-var pathFields = [][]string{
-	{"staticPodPath"}, {"podLogsDir"}, {"resolvConf"}, {"tlsCertFile"}, {"tlsPrivateKeyFile"}, {"authentication", "x509", "clientCAFile"},
+	return json.Unmarshal(data, into)
 }
 
 func absolute(fields map[string]any, field []string, dir string) {
@@ -70,153 +182,7 @@ func absolute(fields map[string]any, field []string, dir string) {
 	}
 }
 
-// Parse decodes a configuration file strictly. Unknown and duplicate fields are errors, and so are
-// fields that need behaviour which this kubelet lacks. The error lists all such fields.
-func Parse(data []byte) (*kubeletv1beta1.KubeletConfiguration, error) {
-	cfg := &kubeletv1beta1.KubeletConfiguration{}
-	if err := yaml.UnmarshalStrict(data, cfg); err != nil {
-		return nil, byField(data, err)
-	}
-	if cfg.APIVersion != apiVersion || cfg.Kind != kind {
-		return nil, fmt.Errorf("apiVersion %q, kind %q: want %s, %s", cfg.APIVersion, cfg.Kind, apiVersion, kind)
-	}
-	var fields map[string]any
-	if err := yaml.Unmarshal(data, &fields); err != nil {
-		return nil, err
-	}
-	return cfg, errors.Join(unsupported("", fields)...)
-}
-
-// byField returns one error for each field that cannot be decoded. The decoder's error names only
-// one field, or none.
-func byField(data []byte, whole error) error {
-	var fields map[string]any
-	if err := yaml.Unmarshal(data, &fields); err != nil {
-		return plain(err)
-	}
-	var errs []error
-	for _, name := range sortedKeys(fields) {
-		one, err := json.Marshal(map[string]any{name: fields[name]})
-		if err == nil {
-			err = yaml.UnmarshalStrict(one, &kubeletv1beta1.KubeletConfiguration{})
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, plain(err)))
-		}
-	}
-	if len(errs) == 0 {
-		return plain(whole)
-	}
-	return errors.Join(errs...)
-}
-
 // plain removes the decoder's own steps from an error text.
-func plain(err error) error {
-	text := err.Error()
-	for _, step := range []string{"error converting YAML to JSON: ", "error unmarshaling JSON: ", "while decoding JSON: "} {
-		text = strings.TrimPrefix(text, step)
-	}
-	return errors.New(text)
-}
-
-// unsupported returns an error for each value in the file that has no effect here, unless it is
-// zero or the default.
-func unsupported(prefix string, fields map[string]any) []error {
-	var errs []error
-	for _, name := range sortedKeys(fields) {
-		path, value := prefix+name, fields[name]
-		if honoured[path] {
-			continue
-		}
-		if isZero(value) || isDefault(path, value) {
-			continue
-		}
-		if below, ok := value.(map[string]any); ok && hasFieldsBelow(path) {
-			errs = append(errs, unsupported(path+".", below)...)
-			continue
-		}
-		errs = append(errs, fmt.Errorf("%s: %s asks for behaviour that this kubelet does not have%s", path, asJSON(value), lack(path)))
-	}
-	return errs
-}
-
-// hasFieldsBelow distinguishes structures from free-form maps such as evictionHard.
-func hasFieldsBelow(path string) bool {
-	below := func(known string) bool { return strings.HasPrefix(known, path+".") }
-	for known := range defaults {
-		if below(known) {
-			return true
-		}
-	}
-	for known := range honoured {
-		if below(known) {
-			return true
-		}
-	}
-	return false
-}
-
-func isDefault(path string, value any) bool {
-	text, ok := defaults[path]
-	if !ok {
-		return false
-	}
-	var want any
-	if err := json.Unmarshal([]byte(text), &want); err != nil {
-		return false
-	}
-	return reflect.DeepEqual(value, want) || sameDuration(value, want)
-}
-
-// sameDuration reports whether two texts are equal durations, such as "2m" and "2m0s".
-func sameDuration(a, b any) bool {
-	x, okX := a.(string)
-	y, okY := b.(string)
-	if !okX || !okY {
-		return false
-	}
-	dx, errX := time.ParseDuration(x)
-	dy, errY := time.ParseDuration(y)
-	return errX == nil && errY == nil && dx == dy
-}
-
-func isZero(value any) bool {
-	switch v := value.(type) {
-	case nil:
-		return true
-	case bool:
-		return !v
-	case float64:
-		return v == 0
-	case string:
-		d, err := time.ParseDuration(v)
-		return v == "" || err == nil && d == 0
-	case []any:
-		return len(v) == 0
-	case map[string]any:
-		for _, below := range v {
-			if !isZero(below) {
-				return false
-			}
-		}
-		return true
-	}
-	return false
-}
-
-func asJSON(value any) string {
-	data, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Sprint(value)
-	}
-	return string(data)
-}
-
-func sortedKeys(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
+func plain(err error) string {
+	return strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
 }

@@ -1,15 +1,13 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"maps"
-	"net/netip"
 	"net/url"
-	"slices"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"time"
 
@@ -21,185 +19,248 @@ import (
 type commandLine struct {
 	flags             Flags
 	config, configDir string
+	version           bool
 	// fields are the fields of the configuration file that flags have set, in the file's format.
-	fields map[string]any
-	faults []error
+	fields   map[string]any
+	warnings []string
+	errs     []error
 }
 
 // parse parses the command line. It collects all invalid values; an unknown flag ends it.
 func parse(args []string, out io.Writer) (*commandLine, error) {
 	l := &commandLine{flags: Default().Flags, fields: map[string]any{}}
-	all := l.options()
 	fs := flag.NewFlagSet("kubelet", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	for _, o := range all {
-		fs.Var(l.collecting(o), o.name, o.usage)
+	var names []string
+	for _, s := range settings() {
+		if s.flag != "" {
+			fs.Var(&option{s, l}, s.flag, "")
+			if s.class != removed {
+				names = append(names, s.flag)
+			}
+		}
 	}
-	version := fs.Bool("version", false, "")
-	switch err := fs.Parse(args); {
+	switch err := fs.Parse(hyphens(args)); {
 	case errors.Is(err, flag.ErrHelp):
-		return nil, errors.Join(err, writeUsage(out, all))
+		return nil, errors.Join(err, writeUsage(out))
 	case err != nil:
-		return nil, errors.Join(append(l.faults, fmt.Errorf("%w (--help names all flags)", err))...)
-	case *version:
+		return nil, errors.Join(append(l.errs, flagError(err, names))...)
+	case l.version:
 		_, err := fmt.Fprintln(out, "Kubernetes", node.Version)
 		return nil, errors.Join(flag.ErrHelp, err)
 	case fs.NArg() > 0:
-		return nil, errors.Join(append(l.faults, fmt.Errorf("unknown argument %q: only flags are taken", fs.Arg(0)))...)
+		l.errs = append(l.errs, fmt.Errorf("argument %q: the kubelet takes flags only", fs.Arg(0)))
 	}
-	return l, errors.Join(l.faults...)
+	return l, errors.Join(l.errs...)
 }
 
-// read decodes the files and flags into k. It returns their fields.
-func (l *commandLine) read(k *kubeletv1beta1.KubeletConfiguration) (map[string]any, error) {
-	fields, err := readFiles(l.config, l.configDir)
+// hyphens replaces underscores in the names of flags, as upstream does.
+func hyphens(args []string) []string {
+	out := make([]string, len(args))
+	for i, arg := range args {
+		name, value, ok := strings.Cut(arg, "=")
+		if strings.HasPrefix(name, "--") {
+			name = strings.ReplaceAll(name, "_", "-")
+		}
+		if out[i] = name; ok {
+			out[i] += "=" + value
+		}
+	}
+	return out
+}
+
+// flagError rewrites an error of package flag. The values have been checked by options.
+func flagError(err error, names []string) error {
+	name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !ok {
+		return err
+	}
+	if similar := nearest(name, names); similar != "" {
+		return fmt.Errorf("--%s: unknown flag; did you mean --%s?", name, similar)
+	}
+	return fmt.Errorf("--%s: unknown flag (--help lists all flags)", name)
+}
+
+// option is a flag on a command line. It implements flag.Value.
+type option struct {
+	*setting
+	line *commandLine
+}
+
+// Set collects errors instead of returning them, so that all are reported at once.
+func (o *option) Set(text string) error {
+	if err := o.set(text); err != nil {
+		o.line.errs = append(o.line.errs, fmt.Errorf("--%s: %w", o.flag, err))
+	}
+	return nil
+}
+
+func (o *option) String() string { return "" }
+
+// IsBoolFlag implements an interface of package flag.
+func (o *option) IsBoolFlag() bool {
+	if o.field != "" {
+		return typeAt(o.field).Kind() == reflect.Bool
+	}
+	return o.isSwitch
+}
+
+func (o *option) set(text string) (err error) {
+	l := o.line
+	if o.isPath && text != "" {
+		if text, err = filepath.Abs(text); err != nil {
+			return err
+		}
+	}
+	switch {
+	case o.class == removed:
+		return errors.New(o.text)
+	case o.field != "":
+		value, err := o.value(text)
+		if err == nil {
+			add(l.fields, nested(o.field, value))
+		}
+		return err
+	case o.parse != nil:
+		return o.parse(&l.flags, text)
+	case o.to != nil:
+		return setVariable(o.to(l), text)
+	case text == "" || o.isSwitch && text == "false":
+	case o.class == refused:
+		return fmt.Errorf("%s is not supported: %s", text, o.text)
+	default:
+		l.warnings = append(l.warnings, o.warning())
+	}
+	return nil
+}
+
+// value parses the text of a flag as the value of its field.
+func (s *setting) value(text string) (any, error) {
+	if s.read != nil {
+		return s.read(text)
+	}
+	t, sign, want := typeAt(s.field), s.sign, s.want
+	set(&sign, "=")
+	set(&want, describe(t))
+	return readValue(t, text, sign, want)
+}
+
+func setVariable(to any, text string) error {
+	v := reflect.ValueOf(to).Elem()
+	value, err := readValue(v.Type(), text, "", describe(v.Type()))
 	if err != nil {
-		return nil, err
+		return err
+	}
+	if to, ok := to.(*time.Duration); ok {
+		*to, err = time.ParseDuration(text)
+		return err
+	}
+	v.Set(reflect.ValueOf(value).Convert(v.Type()))
+	return nil
+}
+
+// read reads the configuration files and sets the fields of files and flags.
+func (l *commandLine) read(c *Config) error {
+	files := reader{fields: map[string]any{}}
+	if err := files.readAll(l.config, l.configDir); err != nil {
+		return err
 	}
 	if l.fields["staticPodURLHeader"] != nil { // flags replace all headers
-		delete(fields, "staticPodURLHeader")
+		delete(files.fields, "staticPodURLHeader")
 	}
-	merge(fields, l.fields)
-	decoded, err := decode(fields)
-	if err != nil {
-		return nil, err
+	merge(files.fields, l.fields)
+	c.Warnings = append(files.warnings, l.warnings...)
+	if err := decode(files.fields, &c.Kubelet); err != nil {
+		return err
 	}
-	*k = *decoded
-	return fields, nil
+	_, port := files.fields["readOnlyPort"]
+	c.freePort = !port && c.Kubelet.ContainerRuntimeEndpoint == Embedded && c.Flags.Kubeconfig == ""
+	return nil
 }
 
-// option is a flag. It implements flag.Value.
-type option struct {
-	group, name, usage string
-	// set sets the value from a text. text returns the current value.
-	set  func(text string) error
-	text func() string
-	// isSwitch allows the flag without a value, which means true.
-	isSwitch bool
-	// refused is the reason why the flag is not supported. Such a flag accepts only values without
-	// effect.
-	refused string
-}
-
-func (o option) Set(text string) error { return o.set(text) }
-func (o option) IsBoolFlag() bool      { return o.isSwitch }
-func (o option) String() string {
-	if o.text == nil { // package flag calls this on the zero value
-		return ""
+func nested(path string, value any) map[string]any {
+	name, below, deeper := strings.Cut(path, ".")
+	if deeper {
+		return map[string]any{name: nested(below, value)}
 	}
-	return o.text()
+	return map[string]any{name: value}
 }
 
-// collecting makes an option collect its errors instead of returning them, so that all are reported
-// at once.
-func (l *commandLine) collecting(o option) option {
-	set := o.set
-	o.set = func(text string) error {
-		if err := set(text); err != nil {
-			if name := "--" + o.name; !strings.HasPrefix(err.Error(), name) {
-				err = fmt.Errorf("%s: %w", name, err)
+// add merges fields into others. Repeated list flags such as --cluster-dns accumulate.
+func add(to, fields map[string]any) {
+	for name, value := range fields {
+		switch value := value.(type) {
+		case map[string]any:
+			if below, ok := to[name].(map[string]any); ok {
+				add(below, value)
+				continue
 			}
-			l.faults = append(l.faults, err)
+			to[name] = value
+		case []any:
+			before, _ := to[name].([]any)
+			to[name] = append(before, value...)
+		default:
+			to[name] = value
 		}
-		return nil
-	}
-	return o
-}
-
-// options returns all flags, including unsupported ones.
-func (l *commandLine) options() []option {
-	return slices.Concat(l.flags.options(&l.config, &l.configDir), l.twins(), refusals())
-}
-
-const (
-	groupFiles   = "Configuration files and folders"
-	groupNode    = "The node and its API server"
-	groupPods    = "Pods and where they come from"
-	groupRuntime = "The runtime, images and containers"
-	groupServer  = "The kubelet API and who may use it"
-	groupLimits  = "Resources of the node"
-	groupProcess = "The process and its log"
-)
-
-// options returns the flags without a field in the configuration file.
-func (f *Flags) options(file, folder *string) []option {
-	return []option{
-		textOption(groupFiles, "config", "configuration file, kubelet.config.k8s.io/v1beta1 KubeletConfiguration", file),
-		textOption(groupFiles, "config-dir", "folder of files NAME.conf that are put over --config, in the order of their paths", folder),
-		textOption(groupFiles, "root-dir", "folder for the kubelet's files (default /var/lib/kubelet; with the embedded runtime, the user's state folder)", &f.RootDir),
-		textOption(groupFiles, "cert-dir", "folder of the certificates that the kubelet makes or is given by the API server (default: pki below --root-dir)", &f.CertDir),
-		textOption(groupFiles, "objects-dir", "folder with the ConfigMaps, Secrets, tokens and trust bundles that static pods refer to: configmaps/NAMESPACE/NAME.yaml, secrets/NAMESPACE/NAME.yaml, tokens/NAMESPACE/NAME.yaml, trustbundles/NAME.yaml", &f.ObjectsDir),
-		textOption(groupFiles, "lock-file", "file that is locked while the kubelet runs; it waits for whoever has it", &f.LockFile),
-		switchOption(groupFiles, "exit-on-lock-contention", "end when somebody else wants --lock-file", &f.ExitOnLockContention),
-
-		textOption(groupNode, "kubeconfig", "file that says how to reach the API server; without it the kubelet stands alone and runs static pods only", &f.Kubeconfig),
-		textOption(groupNode, "bootstrap-kubeconfig", "file that says how to ask for a client certificate, with which --kubeconfig is made if it is not there", &f.BootstrapKubeconfig),
-		textOption(groupNode, "hostname-override", "node name (default: the host's name)", &f.NodeName),
-		{group: groupNode, name: "node-ip", usage: "address of the node, or two of different families as IPV4,IPV6; 0.0.0.0 or :: only says which family is preferred (default: found)",
-			set:  func(text string) (err error) { f.NodeIP, err = node.ParseNodeIPs(text); return err },
-			text: func() string { return joined(f.NodeIP, netip.Addr.String) }},
-		{group: groupNode, name: "node-labels", usage: "labels of the Node at its registration, as key=value,key=value",
-			set: func(text string) (err error) { f.NodeLabels, err = node.ParseLabels(text); return err },
-			text: func() string {
-				return joined(slices.Sorted(maps.Keys(f.NodeLabels)), func(key string) string { return key + "=" + f.NodeLabels[key] })
-			}},
-		{group: groupNode, name: "cloud-provider", usage: "\"external\": a cloud provider completes the Node before pods come to it",
-			set:  func(text string) (err error) { f.ExternalCloud, err = node.ParseCloudProvider(text); return err },
-			text: func() string { return map[bool]string{true: "external"}[f.ExternalCloud] }},
-
-		switchOption(groupRuntime, "adaptive-relist", "list the pods of a runtime without events every 100 ms after activity, every 5 s at rest, instead of every second", &f.AdaptiveRelist),
-		textOption(groupRuntime, "image-credential-provider-config", "file, or folder of files, kubelet.config.k8s.io CredentialProviderConfig: plugins that know credentials for registries", &f.CredentialProviderConfig),
-		textOption(groupRuntime, "image-credential-provider-bin-dir", "folder of the programs that --image-credential-provider-config names", &f.CredentialProviderBinDir),
-		valueOption(groupRuntime, "maximum-dead-containers", "how many dead containers are kept in all, beside the last one of each (negative: no limit)", &f.MaxDeadContainers),
-		valueOption(groupRuntime, "maximum-dead-containers-per-container", "how many dead instances of each container are kept (negative: no limit)", &f.MaxDeadPerContainer),
-		textOption(groupRuntime, "runtime-cgroups", "cgroup that the runtime is in, whose use /stats/summary tells", &f.RuntimeCgroups),
-		valueOption(groupRuntime, "minimum-container-ttl-duration", "dead containers younger than this are kept, whatever their number", &f.MinContainerTTL),
 	}
 }
 
-// valueOption returns a flag of a type that package flag can parse.
-func valueOption[T int | bool | time.Duration](group, name, usage string, to *T) option {
-	return option{group: group, name: name, usage: usage, text: func() string { return fmt.Sprint(*to) }, set: func(text string) error {
-		fs := flag.NewFlagSet("", flag.ContinueOnError)
-		fs.SetOutput(io.Discard)
-		switch to := any(to).(type) {
-		case *int:
-			fs.IntVar(to, "x", *to, "")
-		case *bool:
-			fs.BoolVar(to, "x", *to, "")
-		case *time.Duration:
-			fs.DurationVar(to, "x", *to, "")
+func readHeaders(text string) (any, error) {
+	out := map[string]any{}
+	for _, pair := range list(text) {
+		name, value, ok := strings.Cut(pair.(string), ":")
+		if name = strings.TrimSpace(name); !ok || name == "" {
+			return nil, errors.New("each pair must be name:value") // the error must not contain the value, which may be secret
 		}
-		return fs.Set("x", text)
-	}}
+		before, _ := out[name].([]any)
+		out[name] = append(before, strings.TrimSpace(value))
+	}
+	return out, nil
 }
 
-func textOption(group, name, usage string, to *string) option {
-	return option{group: group, name: name, usage: usage, set: func(text string) error { *to = text; return nil }, text: func() string { return *to }}
+func readTaints(text string) (any, error) {
+	taints, err := node.ParseTaints(text)
+	out := make([]any, len(taints))
+	for i, t := range taints {
+		out[i] = map[string]any{"key": t.Key, "value": t.Value, "effect": string(t.Effect)}
+	}
+	return out, err
 }
 
-func switchOption(group, name, usage string, to *bool) option {
-	o := valueOption(group, name, usage, to)
-	o.isSwitch = true
-	return o
-}
-
-// Values returns the flags with their effective values. Header values are masked, because they may
-// be secret.
+// Values returns the flags with their effective values, without flags that have no effect. Header
+// values are masked, because they may be secret.
 func (c *Config) Values() map[string]string {
-	var file, folder string
-	flags, out := c.Flags, map[string]string{}
-	for _, o := range flags.options(&file, &folder) {
-		out[o.name] = o.text()
-	}
-	out["config"], out["config-dir"] = c.files[0], c.files[1]
-	for _, t := range twins {
-		out[t.name] = t.text(&c.Kubelet)
+	out := map[string]string{}
+	for _, s := range settings() {
+		if s.flag != "" && (s.class == implemented || s.field != "") && s.flag != "version" {
+			out[s.flag] = s.effective(c)
+		}
 	}
 	if address, err := url.Parse(c.Kubelet.StaticPodURL); err == nil {
 		out["manifest-url"] = address.Redacted()
 	}
 	return out
+}
+
+// effective returns the value of a setting as text.
+func (s *setting) effective(c *Config) string {
+	switch {
+	case s.field != "":
+		return fieldText(&c.Kubelet, s.field)
+	case s.show != nil:
+		return s.show(&c.Flags)
+	case s.to != nil:
+		l := &commandLine{flags: c.Flags, config: c.files[0], configDir: c.files[1]}
+		return fmt.Sprint(reflect.ValueOf(s.to(l)).Elem().Interface())
+	}
+	return ""
+}
+
+func fieldText(k *kubeletv1beta1.KubeletConfiguration, path string) string {
+	if field, ok := fieldAt(reflect.ValueOf(k), path); ok {
+		return showValue(field)
+	}
+	return ""
 }
 
 func joined[T any](values []T, text func(T) string) string {
@@ -210,28 +271,50 @@ func joined[T any](values []T, text func(T) string) string {
 	return strings.Join(out, ",")
 }
 
-// writeUsage lists the flags by group, unsupported ones last.
-func writeUsage(w io.Writer, all []option) error {
+// writeUsage lists the flags by subject.
+func writeUsage(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString("Usage: kubelet [flags]\n\nA flag that sets a field of the configuration file wins over the file.\n")
-	group := ""
-	all = slices.Clone(all)
-	slices.SortStableFunc(all, func(a, b option) int { return cmp.Compare(rank(a.group), rank(b.group)) })
-	for _, o := range all {
-		if o.group != group {
-			group = o.group
-			fmt.Fprintf(&b, "\n%s:\n", group)
-		}
-		if o.refused != "" {
-			fmt.Fprintf(&b, "  --%s: %s\n", o.name, o.refused)
+	b.WriteString("Usage: kubelet [flags]\n\nA flag overrides the field of the configuration file that is named in brackets.\n")
+	standard := Default()
+	for _, g := range table() {
+		if g.title == removedTitle {
 			continue
 		}
-		fmt.Fprintf(&b, "  --%s\n        %s\n", o.name, o.usage)
+		fmt.Fprintf(&b, "\n%s:\n", g.title)
+		for i := range g.settings {
+			if s := &g.settings[i]; s.flag != "" {
+				fmt.Fprintf(&b, "  --%s\n        %s\n", s.flag, s.usage(&standard))
+			}
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func rank(group string) int {
-	return slices.Index([]string{groupFiles, groupNode, groupPods, groupRuntime, groupServer, groupLimits, groupProcess, groupRefused}, group)
+// usage returns the line of a flag in --help.
+func (s *setting) usage(standard *Config) string {
+	text := map[class]string{noEffect: "no effect: ", refused: "only the default is supported: "}[s.class] + s.text
+	if s.allowed != nil {
+		text += "; values: " + strings.Join(s.allowed, ", ")
+	}
+	if preset := s.defaultText(standard); preset != "" {
+		text += " (default " + preset + ")"
+	}
+	if s.field != "" {
+		text += " [" + s.field + "]"
+	}
+	return text
+}
+
+// defaultText returns the default of a setting, or "" for an empty one.
+func (s *setting) defaultText(standard *Config) string {
+	if s.preset != "" {
+		return s.preset
+	}
+	switch text := s.effective(standard); text {
+	case "false", "0", "0s":
+		return ""
+	default:
+		return text
+	}
 }

@@ -18,7 +18,9 @@ func setProcess(k *kubeletv1beta1.KubeletConfiguration) {
 	setNil(&k.OOMScoreAdj, -999)
 	set(&k.MaxOpenFiles, 1_000_000)
 	set(&k.Logging.Format, logging.Text)
-	set(&k.Logging.FlushFrequency, logsapi.TimeOrMetaDuration{Duration: metav1.Duration{Duration: 5 * time.Second}, SerializeAsString: true})
+	if k.Logging.FlushFrequency.Duration.Duration == 0 {
+		k.Logging.FlushFrequency = logsapi.TimeOrMetaDuration{Duration: metav1.Duration{Duration: 5 * time.Second}, SerializeAsString: true}
+	}
 	setNil(&k.MakeIPTablesUtilChains, true)
 }
 
@@ -59,5 +61,5 @@ func checkTarget(target string) error {
 	case "dns", "unix", "unix-abstract":
 		return nil
 	}
-	return fmt.Errorf("scheme %q is none of dns, unix, unix-abstract", where.Scheme)
+	return fmt.Errorf("scheme %q must be one of dns, unix, unix-abstract", where.Scheme)
 }

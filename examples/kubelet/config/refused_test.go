@@ -14,62 +14,56 @@ import (
 // A4 and A30: the error lists all invalid fields at once.
 func TestRefusedByName(t *testing.T) {
 	for text, want := range map[string][]string{
-		"podManifestPat: /x":                                             {"podManifestPat"},
-		"readOnlyPort: 1\nreadOnlyPort: 2":                               {"readOnlyPort"},
-		"readOnlyPort: many":                                             {"readOnlyPort"},
-		"syncFrequency: 1x\nbogus: 1":                                    {"syncFrequency: time: unknown unit", "bogus: json: unknown field"},
-		"address: [":                                                     {"yaml: line"},
-		"runOnce: true\niptablesDropBit: 7":                              {"runOnce: true", "iptablesDropBit: 7"},
-		"qosReserved: {memory: 50%}":                                     {"qosReserved"},
-		"systemCgroups: /system":                                         {"systemCgroups"},
-		"kubeletCgroups: /kubelet":                                       {"kubeletCgroups"},
-		"memoryThrottlingFactor: 0.5":                                    {"MemoryQoS"},
-		"oomScoreAdj: 1001\nmaxOpenFiles: -1":                            {"oomScoreAdj: 1001 is not within", "maxOpenFiles: -1 is negative"},
-		"nodeLeaseDurationSeconds: -1\nnodeStatusMaxImages: -2":          {"nodeLeaseDurationSeconds", "nodeStatusMaxImages"},
-		"nodeStatusUpdateFrequency: -1s\nnodeStatusReportFrequency: -1s": {"nodeStatusUpdateFrequency", "nodeStatusReportFrequency"},
-		"maxPods: -1\npodsPerCore: -1":                                   {"maxPods", "podsPerCore"},
-		"kubeAPIQPS: -1":                                                 {"kubeAPIQPS"},
-		"eventBurst: -1":                                                 {"eventBurst"},
-		"contentType: text/plain":                                        {"contentType"},
-		"registerWithTaints: [{key: a, effect: Sometimes}]":              {"registerWithTaints: effect"},
-		"logging: {options: {json: {splitStream: true}}}":                {"logging.options: {\"json\":{\"splitStream\":true}} asks for behaviour that this kubelet does not have: the log is one stream"},
-		"clusterDNS: [dns.example]\ncpuCFSQuotaPeriod: 2s":               {`clusterDNS: "dns.example" is not an IP address`, "cpuCFSQuotaPeriod: 2s is not within 1ms and 1s"},
+		"readOnlyPort: many":                      {`kubelet.yaml:3: readOnlyPort: "many" is not a port (0 to 65535)`},
+		"syncFrequency: 1x\nmaxPods: \"9\"":       {`kubelet.yaml:3: syncFrequency: "1x" is not a duration such as 10s or 5m`, `kubelet.yaml:4: maxPods: "9" is not a whole number`},
+		"address: [":                              {"yaml: line"},
+		"runOnce: true\ncpuManagerPolicy: static": {"runOnce (--runonce): true is not supported: upstream", `cpuManagerPolicy (--cpu-manager-policy): "static" is not supported: this kubelet assigns no exclusive CPUs`},
+		"hairpinMode: sideways\nmemoryReservationPolicy: TieredReservation":      {`hairpinMode (--hairpin-mode): "sideways" must be one of promiscuous-bridge, hairpin-veth, none`, "memoryReservationPolicy: \"TieredReservation\" is not supported"},
+		"staticPodURLHeader: secret\nlogging: 7\nregisterWithTaints: [{key: 1}]": {"staticPodURLHeader: is not a map", "logging: 7 is not a map", "registerWithTaints[0].key: 1 is not a text"},
+		"oomScoreAdj: 1001\nmaxOpenFiles: -1":                                    {"oomScoreAdj: 1001 is not within", "maxOpenFiles: -1 is negative"},
+		"nodeLeaseDurationSeconds: -1\nnodeStatusMaxImages: -2":                  {"nodeLeaseDurationSeconds", "nodeStatusMaxImages"},
+		"nodeStatusUpdateFrequency: -1s\nnodeStatusReportFrequency: -1s":         {"nodeStatusUpdateFrequency", "nodeStatusReportFrequency"},
+		"maxPods: -1\npodsPerCore: -1":                                           {"maxPods", "podsPerCore"},
+		"kubeAPIQPS: -1":                                                         {"kubeAPIQPS"},
+		"eventBurst: -1":                                                         {"eventBurst"},
+		"contentType: text/plain":                                                {"contentType"},
+		"registerWithTaints: [{key: a, effect: Sometimes}]":                      {"registerWithTaints: effect"},
+		"clusterDNS: [dns.example]\ncpuCFSQuotaPeriod: 2s":                       {`clusterDNS: "dns.example" is not an IP address`, "cpuCFSQuotaPeriod: 2s is not within 1ms and 1s"},
 		"logging: {format: xml, flushFrequency: -1s}\ntracing: {endpoint: 'http://x', samplingRatePerMillion: 1000001}": {
-			`logging.format: "xml" is neither text nor json`, "logging.flushFrequency: -1s is not positive", `tracing.endpoint: scheme "http" is none of dns, unix, unix-abstract`,
+			`logging.format: "xml" is neither text nor json`, "logging.flushFrequency: -1s is not positive", `tracing.endpoint: scheme "http" must be one of dns, unix, unix-abstract`,
 			"tracing.samplingRatePerMillion: 1000001 is not within 0 and 1000000",
 		},
 		"tracing: {endpoint: 'dn%2s://x'}": {"tracing.endpoint: "},
 
 		// Images and logs.
-		"imagePullCredentialsVerificationPolicy: Sometimes": {`imagePullCredentialsVerificationPolicy: "Sometimes" is none of NeverVerify, `},
+		"imagePullCredentialsVerificationPolicy: Sometimes": {`imagePullCredentialsVerificationPolicy: "Sometimes" must be one of NeverVerify, `},
 		"preloadedImagesVerificationAllowlist: [a]":         {"preloadedImagesVerificationAllowlist: needs"},
 		"imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: [a, \"b:1\"]": {`preloadedImagesVerificationAllowlist[1]: "b:1": `},
-		"memorySwap: {swapBehavior: Swap}":             {`memorySwap.swapBehavior: "Swap" is neither`},
-		"imageGCHighThresholdPercent: 101":             {"imageGCHighThresholdPercent: 101 is not within"},
-		"imageGCLowThresholdPercent: -1":               {"imageGCLowThresholdPercent: -1 is not within"},
-		"imageGCHighThresholdPercent: 80":              {"imageGCLowThresholdPercent: 80 is not less than imageGCHighThresholdPercent: 80"},
-		"imageMinimumGCAge: -1s":                       {"imageMinimumGCAge: -1s is negative"},
-		"imageMaximumGCAge: -1s":                       {"imageMaximumGCAge: -1s is negative"},
-		"imageMaximumGCAge: 2m":                        {"imageMaximumGCAge: 2m0s is not longer"},
-		"imageMinimumGCAge: 1x":                        {"imageMinimumGCAge: time: unknown unit"},
-		"containerLogMaxSize: large":                   {`containerLogMaxSize: "large" is not a size`},
-		"containerLogMaxSize: \"0\"":                   {`containerLogMaxSize: "0" is not a size`},
-		"containerLogMaxFiles: 1":                      {"containerLogMaxFiles: 1 is less than 2"},
-		"containerLogMaxWorkers: 0":                    {"containerLogMaxWorkers: 0 is less than 1"},
-		"containerLogMonitorInterval: 2s":              {"containerLogMonitorInterval: 2s is less than 3s"},
-		"userNamespaces: {idsPerPod: 1000}":            {"userNamespaces.idsPerPod: 1000 is not a multiple"},
-		"userNamespaces: {idsPerPod: 4294967296}":      {"userNamespaces.idsPerPod: 4294967296 is not"},
-		"userNamespaces: {idsPerPod: 65536, bogus: 1}": {"bogus"},
-		"imageGCHighThresholdPercent: 200\ncontainerLogMaxFiles: 0\niptablesDropBit: 7": {"iptablesDropBit: 7"},
-		"imageGCHighThresholdPercent: 50\nimageGCLowThresholdPercent: 60\naddress: x":   {"address"},
+		"memorySwap: {swapBehavior: Swap}":        {`memorySwap.swapBehavior: "Swap" is neither`},
+		"imageGCHighThresholdPercent: 101":        {"imageGCHighThresholdPercent: 101 is not within"},
+		"imageGCLowThresholdPercent: -1":          {"imageGCLowThresholdPercent: -1 is not within"},
+		"imageGCHighThresholdPercent: 80":         {"imageGCLowThresholdPercent: 80 is not less than imageGCHighThresholdPercent: 80"},
+		"imageMinimumGCAge: -1s":                  {"imageMinimumGCAge: -1s is negative"},
+		"imageMaximumGCAge: -1s":                  {"imageMaximumGCAge: -1s is negative"},
+		"imageMaximumGCAge: 2m":                   {"imageMaximumGCAge: 2m0s is not longer"},
+		"imageMinimumGCAge: 1x":                   {`imageMinimumGCAge: "1x" is not a duration`},
+		"containerLogMaxSize: large":              {`containerLogMaxSize: "large" is not a size`},
+		"containerLogMaxSize: \"0\"":              {`containerLogMaxSize: "0" is not a size`},
+		"containerLogMaxFiles: 1":                 {"containerLogMaxFiles: 1 is less than 2"},
+		"containerLogMaxWorkers: 0":               {"containerLogMaxWorkers: 0 is less than 1"},
+		"containerLogMonitorInterval: 2s":         {"containerLogMonitorInterval: 2s is less than 3s"},
+		"userNamespaces: {idsPerPod: 1000}":       {"userNamespaces.idsPerPod: 1000 is not a multiple"},
+		"userNamespaces: {idsPerPod: 4294967296}": {"userNamespaces.idsPerPod: 4294967296 is not"},
+		"imageGCHighThresholdPercent: 200\ncontainerLogMaxFiles: 0\nrunOnce: true":    {"runOnce", "imageGCHighThresholdPercent"},
+		"imageGCHighThresholdPercent: 50\nimageGCLowThresholdPercent: 60\naddress: x": {"address"},
 
 		// Reservations, enforcement and eviction.
 		"cgroupsPerQOS: false\nenforceNodeAllocatable: [pods]": {"needs cgroupsPerQOS: true"},
 		"kubeReserved: {gpu: '1'}\nenforceNodeAllocatable: [pods, kube-reserved, bogus]\nsystemReservedCgroup: /s\nreservedSystemCPUs: 0-1\npodPidsLimit: -2": {
 			"kubeReserved[gpu]", "kube-reserved needs kubeReservedCgroup", `"bogus" must be one of`, "reservedSystemCPUs: contradicts", "podPidsLimit: -2",
 		},
-		"evictionHard: {memory.available: '-1', disk: 1Gi}\nevictionSoft: {memory.available: 1Gi}\nevictionPressureTransitionPeriod: -1s\nevictionMaxPodGracePeriod: -1": {
-			"evictionHard[disk]: unknown signal", "evictionHard[memory.available]", "evictionSoft[memory.available]", "evictionPressureTransitionPeriod: -1s", "evictionMaxPodGracePeriod: -1",
+		"evictionHard: {memory.available: '-1', disk: 1Gi}\nevictionSoft: {memory.available: 1Gi}\nevictionPressureTransitionPeriod: -1s": {
+			"evictionHard[disk]: unknown signal", "evictionHard[memory.available]", "evictionSoft[memory.available]", "evictionPressureTransitionPeriod: -1s",
 		},
 
 		// Grace periods for a shutdown of the node.
@@ -82,7 +76,7 @@ func TestRefusedByName(t *testing.T) {
 		"shutdownGracePeriodByPodPriority: [{shutdownGracePeriodSeconds: -1}]":                               {"shutdownGracePeriodByPodPriority[0].shutdownGracePeriodSeconds: -1"},
 		"shutdownGracePeriodByPodPriority: [{priority: 1, shutdownGracePeriodSeconds: 4000000000000000000}]": {"shutdownGracePeriodByPodPriority[0].shutdownGracePeriodSeconds"},
 		"shutdownGracePeriodByPodPriority: [{priority: 1, shutdownGracePeriodSeconds: 400000}, {shutdownGracePeriodSeconds: 400000}]": {"shutdownGracePeriodByPodPriority[1].shutdownGracePeriodSeconds"},
-		"shutdownGracePeriodByPodPriority: [{priority: 1}, {priority: 1}]":                                                            {"shutdownGracePeriodByPodPriority[1].priority: 1 is there twice"},
+		"shutdownGracePeriodByPodPriority: [{priority: 1}, {priority: 1}]":                                                            {"shutdownGracePeriodByPodPriority[1].priority: 1 is set twice"},
 		"shutdownGracePeriod: 4s\nshutdownGracePeriodByPodPriority: [{priority: 1, shutdownGracePeriodSeconds: 1}]":                   {"contradicts shutdownGracePeriod"},
 
 		// A7, A8: there is no API server for authentication.
@@ -97,8 +91,9 @@ func TestRefusedByName(t *testing.T) {
 	} {
 		requireRefused(t, want, text)
 	}
-	_, err := Parse([]byte("kind: Pod\napiVersion: v1"))
-	require.ErrorContains(t, err, "KubeletConfiguration")
+	file := write(t, map[string]string{"pod": "kind: Pod\napiVersion: v1"}) + "/pod"
+	_, err := FromArgs([]string{"--config=" + file}, io.Discard)
+	require.EqualError(t, err, "--config: "+file+`: apiVersion "v1", kind "Pod": want kubelet.config.k8s.io/v1beta1, KubeletConfiguration`)
 }
 
 // requireRefused checks that a file and flags are refused with all of these texts, or accepted if
@@ -123,7 +118,17 @@ func TestRefusedFlags(t *testing.T) {
 		"--read-only-port=70000":                           "readOnlyPort",
 		"--healthz-port=-1":                                "healthzPort",
 		"--config-dir=/does/not/exist":                     "/does/not/exist",
-		"--nonsense":                                       "nonsense",
+		"--nonsense":                                       "--nonsense: unknown flag (--help lists all flags)",
+		"--max-podz=1":                                     "--max-podz: unknown flag; did you mean --max-pods?",
+		"--read-only-port=abc":                             `--read-only-port: "abc" is not a port (0 to 65535)`,
+		"--port=":                                          `--port: "" is not a port (1 to 65535)`,
+		"--maximum-dead-containers=all":                    `--maximum-dead-containers: "all" is not a whole number`,
+		"--minimum-container-ttl-duration=4":               `--minimum-container-ttl-duration: "4" is not a duration such as 10s or 5m`,
+		"--exit-on-lock-contention=perhaps":                `--exit-on-lock-contention: "perhaps" is not true or false`,
+		"--container-runtime=remote":                       "--container-runtime: removed in Kubernetes v1.27",
+		"--pod-infra-container-image=pause":                "--pod-infra-container-image: removed in Kubernetes v1.35",
+		"--logtostderr":                                    "--logtostderr: removed in Kubernetes v1.26",
+		"--experimental-allocatable-ignore-eviction":       "--experimental-allocatable-ignore-eviction: true is not supported: allocatable",
 		"--container-runtime-endpoint=tcp://x":             `containerRuntimeEndpoint: endpoint "tcp://x"`,
 		"--container-runtime-endpoint=Embedded":            `(or "embedded")`,
 		"manifests":                                        "manifests",
@@ -154,29 +159,27 @@ func TestRefusedFlags(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"many": {
+		"several values": {
 			args: []string{
-				"--storage-driver-db=/a", "--vmodule=x=3", "--cpu-manager-policy=static", "--port=x", "--anonymous-auth=perhaps", "--qos-reserved=memory=50%", "--storage-driver-secure",
-				"--event-qps=1x", "--feature-gates=EventedPLEG=true,X", "--node-ip=127.0.0.1", "--sync-frequency=4", "--manifest-url-header=a",
+				"--network-plugin=cni", "--port=x", "--anonymous-auth=perhaps", "--event-qps=1x", "--feature-gates=EventedPLEG=true,X", "--node-ip=127.0.0.1",
+				"--sync-frequency=4", "--manifest-url-header=a",
 			},
 			want: []string{
-				"--storage-driver-db: is not taken: there is no cAdvisor", "--vmodule: is not taken: verbosity is one number",
-				"--cpu-manager-policy: cpuManagerPolicy: \"static\" asks for behaviour that this kubelet does not have: managers of CPUs",
-				`--port: strconv.ParseInt: parsing "x"`, `--anonymous-auth: "perhaps" is neither`, "--qos-reserved: qosReserved:", "upstream's is alpha", "--storage-driver-secure: is not taken: there is no cAdvisor",
-				"--event-qps", `--feature-gates: "X" is not key=value`, "--node-ip: 127", "--sync-frequency: time: missing unit", "--manifest-url-header: each pair",
+				"--network-plugin: removed in Kubernetes v1.24", `--port: "x" is not a port`, `--anonymous-auth: "perhaps" is not true or false`, `--event-qps: "1x" is not a whole number`,
+				`--feature-gates: "X" is not key=value`, "--node-ip: 127", `--sync-frequency: "4" is not a duration`, "--manifest-url-header: each pair",
 			},
 		},
-		"what is wrong before it is told, too": {args: []string{"--vmodule=x=3", "--nonsense"}, want: []string{"nonsense", "--vmodule"}},
-		"they ask for nothing": {args: []string{
+		"before an unknown flag": {args: []string{"--network-plugin=cni", "--nonsense"}, want: []string{"nonsense", "--network-plugin"}},
+		"no effect": {args: []string{
 			"--storage-driver-db=", "--runtime-cgroups=/system.slice/containerd.service", "--vmodule=", "--storage-driver-secure=false", "--max-pods=110", "--cgroups-per-qos", "--eviction-hard=", "--runonce=false",
 		}},
-		"defaults spelt out":    {text: "port: 10250\ncgroupDriver: cgroupfs\nfailSwapOn: true\nnodeStatusReportFrequency: 5m\nauthorization: {mode: Webhook}", args: []string{"--kubeconfig=/k"}},
-		"two places of objects": {args: []string{"--kubeconfig=/k", "--objects-dir=/o"}, want: []string{"--objects-dir: objects come from the API server of --kubeconfig"}},
-		"signed by nobody": {
+		"defaults spelt out":               {text: "port: 10250\ncgroupDriver: cgroupfs\nfailSwapOn: true\nnodeStatusReportFrequency: 5m\nauthorization: {mode: Webhook}", args: []string{"--kubeconfig=/k"}},
+		"objects of folder and API server": {args: []string{"--kubeconfig=/k", "--objects-dir=/o"}, want: []string{"--objects-dir: objects come from the API server of --kubeconfig"}},
+		"certificates without an API server": {
 			"serverTLSBootstrap: true\nrotateCertificates: true", []string{"--anonymous-auth", "--authorization-mode=AlwaysAllow", "--bootstrap-kubeconfig=/b"},
 			[]string{"serverTLSBootstrap", "rotateCertificates", "--bootstrap-kubeconfig"},
 		},
-		"of the API": {
+		"kubelet API": {
 			"port: 70000\ntlsCertFile: a.crt\ntlsMinVersion: VersionTLS09\ntlsCipherSuites: [ROT13]\nauthorization: {mode: Maybe, webhook: {cacheUnauthorizedTTL: -1s}}", []string{"--kubeconfig=/k"},
 			[]string{"port: 70000", "tlsCertFile, tlsPrivateKeyFile", "tlsMinVersion", "tlsCipherSuites", `authorization.mode: "Maybe"`, "cacheUnauthorizedTTL: is negative"},
 		},

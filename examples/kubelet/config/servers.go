@@ -40,7 +40,8 @@ func setServer(k *kubeletv1beta1.KubeletConfiguration) {
 	setNil(&k.EnableSystemLogQuery, false)
 }
 
-func (p *problems) api(f *Flags, k *kubeletv1beta1.KubeletConfiguration) {
+func (p *problems) api(c *Config) {
+	f, k := &c.Flags, &c.Kubelet
 	standalone := f.Kubeconfig == ""
 	p.refuse(k.RotateCertificates && standalone, "rotateCertificates: needs the API server of --kubeconfig")
 	p.refuse(f.BootstrapKubeconfig != "" && standalone, "--bootstrap-kubeconfig: needs --kubeconfig, which it makes")
@@ -61,10 +62,11 @@ func (p *problems) api(f *Flags, k *kubeletv1beta1.KubeletConfiguration) {
 	p.refuse(webhook && standalone, "authorization.mode: Webhook needs the API server of --kubeconfig; without one it can be AlwaysAllow, or enableServer false")
 	p.refuse(*k.Authentication.Webhook.Enabled && standalone, "authentication.webhook.enabled: needs the API server of --kubeconfig")
 	p.refuse(k.ServerTLSBootstrap && standalone, "serverTLSBootstrap: needs the API server of --kubeconfig")
-	p.refuse((k.TLSCertFile == "") != (k.TLSPrivateKeyFile == ""), "tlsCertFile, tlsPrivateKeyFile: one is given without the other")
+	p.refuse((k.TLSCertFile == "") != (k.TLSPrivateKeyFile == ""), "tlsCertFile, tlsPrivateKeyFile: set both or neither")
 	p.refuse(k.TLSCertFile != "" && k.ServerTLSBootstrap, "serverTLSBootstrap: contradicts tlsCertFile")
-	_, err := TLS(k)
+	settings, err := TLS(k)
 	*p = append(*p, err)
+	c.Warnings = append(c.Warnings, settings.Warnings()...)
 }
 
 // TLS returns the TLS settings of the kubelet API.

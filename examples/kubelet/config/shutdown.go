@@ -21,7 +21,7 @@ func (p *problems) shutdown(k *kubeletv1beta1.KubeletConfiguration) {
 		"shutdownGracePeriodByPodPriority: contradicts shutdownGracePeriod and shutdownGracePeriodCriticalPods")
 	seen, left := map[int32]bool{}, int64(longestShutdown/time.Second)
 	for i, g := range groups {
-		p.refuse(seen[g.Priority], "shutdownGracePeriodByPodPriority[%d].priority: %d is there twice", i, g.Priority)
+		p.refuse(seen[g.Priority], "shutdownGracePeriodByPodPriority[%d].priority: %d is set twice", i, g.Priority)
 		seen[g.Priority] = true
 		wrong := g.ShutdownGracePeriodSeconds < 0 || g.ShutdownGracePeriodSeconds > left
 		p.refuse(wrong, "shutdownGracePeriodByPodPriority[%d].shutdownGracePeriodSeconds: %d is negative, or more than %s in all", i, g.ShutdownGracePeriodSeconds, longestShutdown)

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -27,17 +26,16 @@ func (p *problems) refuse(bad bool, format string, args ...any) {
 	}
 }
 
-func (c *Config) validate() error {
+func (c *Config) validate() problems {
 	var p problems
 	p.refuse(c.Flags.MinContainerTTL < 0, "--minimum-container-ttl-duration: %s is negative", c.Flags.MinContainerTTL)
 	p.refuse(c.Flags.ExitOnLockContention && c.Flags.LockFile == "", "--exit-on-lock-contention: needs --lock-file")
 	k := &c.Kubelet
 	p.node(&c.Flags, k)
-	p.gates(k)
 	p.process(k)
 	p.sources(k)
 	p.servers(k)
-	p.api(&c.Flags, k)
+	p.api(c)
 	p.runtime(k)
 	p.pulls(k)
 	p.images(k)
@@ -45,7 +43,7 @@ func (c *Config) validate() error {
 	p.containers(k)
 	p.resources(k)
 	p.shutdown(k)
-	return errors.Join(p...)
+	return p
 }
 
 func (p *problems) sources(k *kubeletv1beta1.KubeletConfiguration) {
@@ -117,7 +115,7 @@ func (p *problems) pulls(k *kubeletv1beta1.KubeletConfiguration) {
 		string(kubeletv1beta1.NeverVerifyAllowlistedImages), string(kubeletv1beta1.AlwaysVerify),
 	}
 	policy, allowed := k.ImagePullCredentialsVerificationPolicy, k.PreloadedImagesVerificationAllowlist
-	p.refuse(!slices.Contains(policies, string(policy)), "imagePullCredentialsVerificationPolicy: %q is none of %s", policy, strings.Join(policies, ", "))
+	p.refuse(!slices.Contains(policies, string(policy)), "imagePullCredentialsVerificationPolicy: %q must be one of %s", policy, strings.Join(policies, ", "))
 	p.refuse(len(allowed) > 0 && policy != kubeletv1beta1.NeverVerifyAllowlistedImages,
 		"preloadedImagesVerificationAllowlist: needs imagePullCredentialsVerificationPolicy: %s", kubeletv1beta1.NeverVerifyAllowlistedImages)
 	for i, entry := range allowed {

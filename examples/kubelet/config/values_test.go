@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func requireSays(t *testing.T, c *Config, text string) {
+func requireFields(t *testing.T, c *Config, text string) {
 	t.Helper()
 	var got map[string]any
 	data, err := json.Marshal(&c.Kubelet)
@@ -41,7 +41,7 @@ func requireWithin(t *testing.T, want, got map[string]any) {
 }
 
 // Values of the file are used unchanged, including false and empty ones.
-func TestFileIsTaken(t *testing.T) {
+func TestValuesOfTheFile(t *testing.T) {
 	for _, text := range []string{
 		// Settings of containers.
 		`{clusterDNS: [10.0.0.10, "fd00::10"], clusterDomain: cluster.local, resolvConf: "", cpuCFSQuota: false, cpuCFSQuotaPeriod: 5ms, seccompDefault: true,
@@ -55,7 +55,7 @@ func TestFileIsTaken(t *testing.T) {
 		// Log and traces.
 		`{logging: {format: json, flushFrequency: 2s, verbosity: 4}, tracing: {endpoint: "collector:4317", samplingRatePerMillion: 100}, makeIPTablesUtilChains: false}`,
 		`{tracing: {endpoint: "localhost:4317"}}`, `{tracing: {endpoint: "dns://google.com:4317"}}`, `{tracing: {endpoint: "unix:///run/collector.sock"}}`, `{tracing: {endpoint: "10.0.0.1:4317"}}`,
-		// Reservations and enforcement. Without cgroups the default enforces nothing.
+		// Reservations and enforcement. Without cgroups the default is empty.
 		`{systemReserved: {memory: 1Gi}, kubeReserved: {cpu: 100m, pid: "50"}, enforceNodeAllocatable: [pods, system-reserved], systemReservedCgroup: /system}`,
 		`{cgroupsPerQOS: false}`, `{cgroupsPerQOS: false, enforceNodeAllocatable: [none]}`,
 		`{evictionSoft: {nodefs.available: 20%}, evictionSoftGracePeriod: {nodefs.available: 1m}, evictionMinimumReclaim: {nodefs.available: 1Gi},
@@ -65,14 +65,14 @@ func TestFileIsTaken(t *testing.T) {
 		`{shutdownGracePeriodByPodPriority: [{priority: 1000, shutdownGracePeriodSeconds: 5}, {priority: -7, shutdownGracePeriodSeconds: 0}]}`,
 		// Manifests.
 		`{staticPodURL: "https://server/pods", staticPodURLHeader: {X-Team: [a, b]}, httpCheckFrequency: 5s}`,
-		// Gates, some of which are off by default.
+		// Gates.
 		`{featureGates: {LocalStorageCapacityIsolationFSQuotaMonitoring: true, ComponentFlagz: false}}`,
 	} {
 		file, err := yaml.Marshal(fields(t, text))
 		require.NoError(t, err)
 		c, err := withFile(t, string(file))
 		require.NoError(t, err, text)
-		requireSays(t, c, text)
+		requireFields(t, c, text)
 	}
 	_, err := withFile(t, "cgroupsPerQOS: false\nenforceNodeAllocatable: []")
 	require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestRelativePaths(t *testing.T) {
 	dir := write(t, map[string]string{"kubelet.yaml": head + text})
 	c, err := FromArgs([]string{"--hostname-override=n", "--kubeconfig=/k", "--config", dir + "/kubelet.yaml"}, io.Discard)
 	require.NoError(t, err)
-	requireSays(t, c, "{resolvConf: "+dir+"/resolv.conf, staticPodPath: "+dir+"/manifests, tlsCertFile: "+dir+"/a.crt, tlsPrivateKeyFile: "+dir+"/a.key, authentication: {x509: {clientCAFile: "+dir+"/ca.crt}}}")
+	requireFields(t, c, "{resolvConf: "+dir+"/resolv.conf, staticPodPath: "+dir+"/manifests, tlsCertFile: "+dir+"/a.crt, tlsPrivateKeyFile: "+dir+"/a.key, authentication: {x509: {clientCAFile: "+dir+"/ca.crt}}}")
 }
 
 // A1: flags of all types override the file. A3: gates are merged key by key, and a later flag
@@ -132,7 +132,7 @@ func TestFlagsWinOverTheFile(t *testing.T) {
 	} {
 		got, err := withFile(t, c.file, c.args...)
 		require.NoError(t, err, c.file)
-		requireSays(t, got, c.want)
+		requireFields(t, got, c.want)
 	}
 
 	c, err := withFile(t, "readOnlyPort: 10255\nhealthzPort: 1\naddress: 127.0.0.1", "--read-only-port=7", "--healthz-port=0")

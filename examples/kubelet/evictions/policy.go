@@ -3,6 +3,7 @@ package evictions
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
@@ -12,9 +13,10 @@ import (
 )
 
 // Policy converts evictionHard, evictionSoft and related fields of a configuration with defaults
-// applied. Its error names each invalid field.
+// applied. Its error names each invalid field. A negative evictionMaxPodGracePeriod does not limit
+// grace periods.
 func Policy(k *kubeletv1beta1.KubeletConfiguration) (eviction.Policy, error) {
-	var errs [3]error
+	var errs [2]error
 	p := eviction.Policy{
 		Transition:   k.EvictionPressureTransitionPeriod.Duration,
 		MaxPodGrace:  int64(k.EvictionMaxPodGracePeriod),
@@ -28,8 +30,8 @@ func Policy(k *kubeletv1beta1.KubeletConfiguration) (eviction.Policy, error) {
 	if p.Transition < 0 {
 		errs[1] = fmt.Errorf("evictionPressureTransitionPeriod: %s is negative", p.Transition)
 	}
-	if p.MaxPodGrace < 0 {
-		errs[2] = fmt.Errorf("evictionMaxPodGracePeriod: %d is negative", p.MaxPodGrace)
+	if p.MaxPodGrace < 0 { // the pod's own grace period
+		p.MaxPodGrace = math.MaxInt32
 	}
 	return p, errors.Join(errs[:]...)
 }

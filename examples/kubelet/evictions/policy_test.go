@@ -40,12 +40,20 @@ func TestPolicy(t *testing.T) {
 	}, p)
 }
 
+// A negative limit leaves each pod its own grace period, without an overflow of the kill timeout.
+func TestUnlimitedPodGrace(t *testing.T) {
+	p, err := Policy(&kubeletv1beta1.KubeletConfiguration{EvictionMaxPodGracePeriod: -1})
+	require.NoError(t, err)
+	require.Greater(t, p.MaxPodGrace, int64(365*24*3600))
+	require.Positive(t, eviction.Victim{GraceSeconds: p.MaxPodGrace}.KillTimeout())
+}
+
 func TestPolicyErrorsNameTheField(t *testing.T) {
 	_, err := Policy(&kubeletv1beta1.KubeletConfiguration{
 		EvictionHard: map[string]string{"memory.available": "1e40", "disk": "1"}, EvictionSoft: map[string]string{"nodefs.available": "1Gi"},
-		EvictionPressureTransitionPeriod: metav1.Duration{Duration: -time.Second}, EvictionMaxPodGracePeriod: -1,
+		EvictionPressureTransitionPeriod: metav1.Duration{Duration: -time.Second},
 	})
-	for _, want := range []string{"evictionHard[memory.available]", "evictionHard[disk]", "evictionSoft[nodefs.available]", "evictionPressureTransitionPeriod: -1s", "evictionMaxPodGracePeriod: -1"} {
+	for _, want := range []string{"evictionHard[memory.available]", "evictionHard[disk]", "evictionSoft[nodefs.available]", "evictionPressureTransitionPeriod: -1s"} {
 		require.ErrorContains(t, err, want)
 	}
 }
