@@ -30,6 +30,7 @@ func TestSettingsWithoutEffect(t *testing.T) {
 		"cpuManagerReconcilePeriod: 1s":                          "cpuManagerReconcilePeriod (--cpu-manager-reconcile-period): no effect",
 		"evictionMaxPodGracePeriod: -1":                          "",
 		"enableContentionProfiling: true":                        "",
+		"podPidsLimit: -2":                                       "",
 		"qosReserved: {memory: 50%}":                             "qosReserved (--qos-reserved): no effect",
 		"memoryThrottlingFactor: 0.5":                            "memoryThrottlingFactor: no effect: it needs the feature gate MemoryQoS",
 		"memoryThrottlingFactor: 0.9":                            "",

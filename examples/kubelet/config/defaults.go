@@ -63,7 +63,9 @@ func SetDefaults(k *kubeletv1beta1.KubeletConfiguration) {
 	setNil(&k.CgroupsPerQOS, true)
 	set(&k.CgroupDriver, "cgroupfs")
 	setNil(&k.FailCgroupV1, true)
-	setNil(&k.PodPidsLimit, -1)
+	if k.PodPidsLimit == nil || *k.PodPidsLimit < 0 {
+		k.PodPidsLimit = new(int64(-1))
+	}
 	setNil(&k.CPUCFSQuota, true)
 	setNil(&k.CPUCFSQuotaPeriod, metav1.Duration{Duration: 100 * time.Millisecond})
 	setNil(&k.SeccompDefault, false)

@@ -88,10 +88,24 @@ var (
 	flushType    = reflect.TypeFor[logsapi.TimeOrMetaDuration]()
 )
 
+func isDuration(t reflect.Type) bool {
+	return t == durationType || t == flushType || t == reflect.TypeFor[time.Duration]()
+}
+
+func durationOf(v reflect.Value) time.Duration {
+	switch value := v.Interface().(type) {
+	case metav1.Duration:
+		return value.Duration
+	case logsapi.TimeOrMetaDuration:
+		return value.Duration.Duration
+	}
+	return 0
+}
+
 // describe names the values of a type, for errors.
 func describe(t reflect.Type) string {
 	switch {
-	case t == durationType || t == flushType || t == reflect.TypeFor[time.Duration]():
+	case isDuration(t):
 		return "a duration such as 10s or 5m"
 	case t.Kind() == reflect.Bool:
 		return "true or false"
@@ -112,7 +126,7 @@ func describe(t reflect.Type) string {
 // readValue parses the text of a flag as the value in a file. want describes the allowed values.
 func readValue(t reflect.Type, text, sign, want string) (value any, err error) {
 	switch {
-	case t == durationType || t == flushType || t == reflect.TypeFor[time.Duration]():
+	case isDuration(t):
 		_, err = time.ParseDuration(text)
 		value = text
 	case t.Kind() == reflect.Bool:
@@ -168,11 +182,10 @@ func showValue(v reflect.Value) string {
 		}
 		v = v.Elem()
 	}
+	if isDuration(v.Type()) {
+		return durationOf(v).String()
+	}
 	switch value := v.Interface().(type) {
-	case metav1.Duration:
-		return value.Duration.String()
-	case logsapi.TimeOrMetaDuration:
-		return value.Duration.Duration.String()
 	case map[string][]string: // headers, whose values may be secret
 		return joined(slices.Sorted(maps.Keys(value)), func(name string) string { return name + ":<masked>" })
 	case fmt.Stringer:

@@ -147,8 +147,8 @@ func (c *checker) value(node *yamlnodes.Node, value any, t reflect.Type, path st
 func wrong(value any, t reflect.Type, path string) string {
 	want := describe(t)
 	for _, s := range settings() {
-		if s.field == path && s.want != "" {
-			want = s.want
+		if s.field == path {
+			want = s.wanted()
 		}
 	}
 	switch value.(type) {

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"net/url"
 	"path/filepath"
 	"reflect"
@@ -71,6 +72,9 @@ func hyphens(args []string) []string {
 
 // flagError rewrites an error of package flag. The values have been checked by options.
 func flagError(err error, names []string) error {
+	if name, ok := strings.CutPrefix(err.Error(), "flag needs an argument: -"); ok {
+		return fmt.Errorf("--%s: needs a value", name)
+	}
 	name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !ok {
 		return err
@@ -89,9 +93,14 @@ type option struct {
 
 // Set collects errors instead of returning them, so that all are reported at once.
 func (o *option) Set(text string) error {
-	if err := o.set(text); err != nil {
-		o.line.errs = append(o.line.errs, fmt.Errorf("--%s: %w", o.flag, err))
+	err := o.set(text)
+	if err == nil {
+		return nil
 	}
+	if name := "--" + o.flag; !strings.HasPrefix(err.Error(), name) {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	o.line.errs = append(o.line.errs, err)
 	return nil
 }
 
@@ -139,10 +148,9 @@ func (s *setting) value(text string) (any, error) {
 	if s.read != nil {
 		return s.read(text)
 	}
-	t, sign, want := typeAt(s.field), s.sign, s.want
+	sign := s.sign
 	set(&sign, "=")
-	set(&want, describe(t))
-	return readValue(t, text, sign, want)
+	return readValue(typeAt(s.field), text, sign, s.wanted())
 }
 
 func setVariable(to any, text string) error {
@@ -294,9 +302,7 @@ func writeUsage(w io.Writer) error {
 // usage returns the line of a flag in --help.
 func (s *setting) usage(standard *Config) string {
 	text := map[class]string{noEffect: "no effect: ", refused: "only the default is supported: "}[s.class] + s.text
-	if s.allowed != nil {
-		text += "; values: " + strings.Join(s.allowed, ", ")
-	}
+	text += s.values()
 	if preset := s.defaultText(standard); preset != "" {
 		text += " (default " + preset + ")"
 	}
@@ -304,6 +310,17 @@ func (s *setting) usage(standard *Config) string {
 		text += " [" + s.field + "]"
 	}
 	return text
+}
+
+// values describes the allowed values of a setting for --help, or returns "" without narrow limits.
+func (s *setting) values() string {
+	switch {
+	case s.allowed != nil:
+		return "; values: " + strings.Join(s.allowed, ", ")
+	case s.want == "" && s.limits != nil && (s.limits.max < math.MaxInt64 || s.limits.min > 1):
+		return "; " + s.wanted()
+	}
+	return ""
 }
 
 // defaultText returns the default of a setting, or "" for an empty one.

@@ -15,43 +15,43 @@ import (
 func TestRefusedByName(t *testing.T) {
 	for text, want := range map[string][]string{
 		"readOnlyPort: many":                      {`kubelet.yaml:3: readOnlyPort: "many" is not a port (0 to 65535)`},
-		"syncFrequency: 1x\nmaxPods: \"9\"":       {`kubelet.yaml:3: syncFrequency: "1x" is not a duration such as 10s or 5m`, `kubelet.yaml:4: maxPods: "9" is not a whole number`},
+		"syncFrequency: 1x\nmaxPods: \"9\"":       {`kubelet.yaml:3: syncFrequency: "1x" is not a positive duration`, `kubelet.yaml:4: maxPods: "9" is not a whole number of at least 0`},
 		"address: [":                              {"yaml: line"},
 		"runOnce: true\ncpuManagerPolicy: static": {"runOnce (--runonce): true is not supported: upstream", `cpuManagerPolicy (--cpu-manager-policy): "static" is not supported: this kubelet assigns no exclusive CPUs`},
 		"hairpinMode: sideways\nmemoryReservationPolicy: TieredReservation":      {`hairpinMode (--hairpin-mode): "sideways" must be one of promiscuous-bridge, hairpin-veth, none`, "memoryReservationPolicy: \"TieredReservation\" is not supported"},
 		"staticPodURLHeader: secret\nlogging: 7\nregisterWithTaints: [{key: 1}]": {"staticPodURLHeader: is not a map", "logging: 7 is not a map", "registerWithTaints[0].key: 1 is not a text"},
-		"oomScoreAdj: 1001\nmaxOpenFiles: -1":                                    {"oomScoreAdj: 1001 is not within", "maxOpenFiles: -1 is negative"},
+		"oomScoreAdj: 1001\nmaxOpenFiles: -1":                                    {"oomScoreAdj (--oom-score-adj): 1001 is not a whole number from -1000 to 1000", "maxOpenFiles (--max-open-files): -1 is not a whole number of at least 0"},
 		"nodeLeaseDurationSeconds: -1\nnodeStatusMaxImages: -2":                  {"nodeLeaseDurationSeconds", "nodeStatusMaxImages"},
-		"nodeStatusUpdateFrequency: -1s\nnodeStatusReportFrequency: -1s":         {"nodeStatusUpdateFrequency", "nodeStatusReportFrequency"},
+		"nodeStatusUpdateFrequency: -1s\nnodeStatusReportFrequency: -1s":         {"nodeStatusUpdateFrequency (--node-status-update-frequency): -1s is not a positive duration", "nodeStatusReportFrequency: -1s is not a positive duration"},
 		"maxPods: -1\npodsPerCore: -1":                                           {"maxPods", "podsPerCore"},
 		"kubeAPIQPS: -1":                                                         {"kubeAPIQPS"},
 		"eventBurst: -1":                                                         {"eventBurst"},
-		"contentType: text/plain":                                                {"contentType"},
+		"contentType: text/plain":                                                {`contentType (--kube-api-content-type): "text/plain" must be one of application/vnd.kubernetes.protobuf, application/json`},
 		"registerWithTaints: [{key: a, effect: Sometimes}]":                      {"registerWithTaints: effect"},
-		"clusterDNS: [dns.example]\ncpuCFSQuotaPeriod: 2s":                       {`clusterDNS: "dns.example" is not an IP address`, "cpuCFSQuotaPeriod: 2s is not within 1ms and 1s"},
+		"clusterDNS: [dns.example]\ncpuCFSQuotaPeriod: 2s":                       {`clusterDNS: "dns.example" is not an IP address`, "cpuCFSQuotaPeriod (--cpu-cfs-quota-period): 2s is not a duration from 1ms to 1s"},
 		"logging: {format: xml, flushFrequency: -1s}\ntracing: {endpoint: 'http://x', samplingRatePerMillion: 1000001}": {
-			`logging.format: "xml" is neither text nor json`, "logging.flushFrequency: -1s is not positive", `tracing.endpoint: scheme "http" must be one of dns, unix, unix-abstract`,
-			"tracing.samplingRatePerMillion: 1000001 is not within 0 and 1000000",
+			`logging.format (--logging-format): "xml" must be one of text, json`, "logging.flushFrequency (--log-flush-frequency): -1s is not a positive duration", `tracing.endpoint: scheme "http" must be one of dns, unix, unix-abstract`,
+			"tracing.samplingRatePerMillion: 1000001 is not a whole number from 0 to 1000000",
 		},
 		"tracing: {endpoint: 'dn%2s://x'}": {"tracing.endpoint: "},
 
 		// Images and logs.
-		"imagePullCredentialsVerificationPolicy: Sometimes": {`imagePullCredentialsVerificationPolicy: "Sometimes" must be one of NeverVerify, `},
+		"imagePullCredentialsVerificationPolicy: Sometimes": {`imagePullCredentialsVerificationPolicy: "Sometimes" must be one of NeverVerifyPreloadedImages, `},
 		"preloadedImagesVerificationAllowlist: [a]":         {"preloadedImagesVerificationAllowlist: needs"},
 		"imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: [a, \"b:1\"]": {`preloadedImagesVerificationAllowlist[1]: "b:1": `},
-		"memorySwap: {swapBehavior: Swap}":        {`memorySwap.swapBehavior: "Swap" is neither`},
-		"imageGCHighThresholdPercent: 101":        {"imageGCHighThresholdPercent: 101 is not within"},
-		"imageGCLowThresholdPercent: -1":          {"imageGCLowThresholdPercent: -1 is not within"},
+		"memorySwap: {swapBehavior: Swap}":        {`memorySwap.swapBehavior: "Swap" must be one of NoSwap, LimitedSwap`},
+		"imageGCHighThresholdPercent: 101":        {"imageGCHighThresholdPercent (--image-gc-high-threshold): 101 is not a whole number from 0 to 100"},
+		"imageGCLowThresholdPercent: -1":          {"imageGCLowThresholdPercent (--image-gc-low-threshold): -1 is not a whole number from 0 to 100"},
 		"imageGCHighThresholdPercent: 80":         {"imageGCLowThresholdPercent: 80 is not less than imageGCHighThresholdPercent: 80"},
-		"imageMinimumGCAge: -1s":                  {"imageMinimumGCAge: -1s is negative"},
-		"imageMaximumGCAge: -1s":                  {"imageMaximumGCAge: -1s is negative"},
+		"imageMinimumGCAge: -1s":                  {"imageMinimumGCAge (--minimum-image-ttl-duration): -1s is not a duration of at least 0s"},
+		"imageMaximumGCAge: -1s":                  {"imageMaximumGCAge: -1s is not a duration of at least 0s"},
 		"imageMaximumGCAge: 2m":                   {"imageMaximumGCAge: 2m0s is not longer"},
-		"imageMinimumGCAge: 1x":                   {`imageMinimumGCAge: "1x" is not a duration`},
+		"imageMinimumGCAge: 1x":                   {`imageMinimumGCAge: "1x" is not a duration of at least 0s`},
 		"containerLogMaxSize: large":              {`containerLogMaxSize: "large" is not a size`},
 		"containerLogMaxSize: \"0\"":              {`containerLogMaxSize: "0" is not a size`},
-		"containerLogMaxFiles: 1":                 {"containerLogMaxFiles: 1 is less than 2"},
-		"containerLogMaxWorkers: 0":               {"containerLogMaxWorkers: 0 is less than 1"},
-		"containerLogMonitorInterval: 2s":         {"containerLogMonitorInterval: 2s is less than 3s"},
+		"containerLogMaxFiles: 1":                 {"containerLogMaxFiles (--container-log-max-files): 1 is not a whole number of at least 2"},
+		"containerLogMaxWorkers: 0":               {"containerLogMaxWorkers: 0 is not a whole number of at least 1"},
+		"containerLogMonitorInterval: 2s":         {"containerLogMonitorInterval: 2s is not a duration of at least 3s"},
 		"userNamespaces: {idsPerPod: 1000}":       {"userNamespaces.idsPerPod: 1000 is not a multiple"},
 		"userNamespaces: {idsPerPod: 4294967296}": {"userNamespaces.idsPerPod: 4294967296 is not"},
 		"imageGCHighThresholdPercent: 200\ncontainerLogMaxFiles: 0\nrunOnce: true":    {"runOnce", "imageGCHighThresholdPercent"},
@@ -59,8 +59,8 @@ func TestRefusedByName(t *testing.T) {
 
 		// Reservations, enforcement and eviction.
 		"cgroupsPerQOS: false\nenforceNodeAllocatable: [pods]": {"needs cgroupsPerQOS: true"},
-		"kubeReserved: {gpu: '1'}\nenforceNodeAllocatable: [pods, kube-reserved, bogus]\nsystemReservedCgroup: /s\nreservedSystemCPUs: 0-1\npodPidsLimit: -2": {
-			"kubeReserved[gpu]", "kube-reserved needs kubeReservedCgroup", `"bogus" must be one of`, "reservedSystemCPUs: contradicts", "podPidsLimit: -2",
+		"kubeReserved: {gpu: '1'}\nenforceNodeAllocatable: [pods, kube-reserved, bogus]\nsystemReservedCgroup: /s\nreservedSystemCPUs: 0-1": {
+			"kubeReserved[gpu]", "kube-reserved needs kubeReservedCgroup", `"bogus" must be one of`, "reservedSystemCPUs: contradicts",
 		},
 		"evictionHard: {memory.available: '-1', disk: 1Gi}\nevictionSoft: {memory.available: 1Gi}\nevictionPressureTransitionPeriod: -1s": {
 			"evictionHard[disk]: unknown signal", "evictionHard[memory.available]", "evictionSoft[memory.available]", "evictionPressureTransitionPeriod: -1s",
@@ -119,6 +119,7 @@ func TestRefusedFlags(t *testing.T) {
 		"--healthz-port=-1":                                "healthzPort",
 		"--config-dir=/does/not/exist":                     "/does/not/exist",
 		"--nonsense":                                       "--nonsense: unknown flag (--help lists all flags)",
+		"--max-pods":                                       "--max-pods: needs a value",
 		"--max-podz=1":                                     "--max-podz: unknown flag; did you mean --max-pods?",
 		"--read-only-port=abc":                             `--read-only-port: "abc" is not a port (0 to 65535)`,
 		"--port=":                                          `--port: "" is not a port (1 to 65535)`,
@@ -166,7 +167,7 @@ func TestRefusedFlags(t *testing.T) {
 			},
 			want: []string{
 				"--network-plugin: removed in Kubernetes v1.24", `--port: "x" is not a port`, `--anonymous-auth: "perhaps" is not true or false`, `--event-qps: "1x" is not a whole number`,
-				`--feature-gates: "X" is not key=value`, "--node-ip: 127", `--sync-frequency: "4" is not a duration`, "--manifest-url-header: each pair",
+				`--feature-gates: "X" is not key=value`, "--node-ip: 127", `--sync-frequency: "4" is not a positive duration`, "--manifest-url-header: each pair",
 			},
 		},
 		"before an unknown flag": {args: []string{"--network-plugin=cni", "--nonsense"}, want: []string{"nonsense", "--network-plugin"}},
@@ -181,7 +182,7 @@ func TestRefusedFlags(t *testing.T) {
 		},
 		"kubelet API": {
 			"port: 70000\ntlsCertFile: a.crt\ntlsMinVersion: VersionTLS09\ntlsCipherSuites: [ROT13]\nauthorization: {mode: Maybe, webhook: {cacheUnauthorizedTTL: -1s}}", []string{"--kubeconfig=/k"},
-			[]string{"port: 70000", "tlsCertFile, tlsPrivateKeyFile", "tlsMinVersion", "tlsCipherSuites", `authorization.mode: "Maybe"`, "cacheUnauthorizedTTL: is negative"},
+			[]string{"port (--port): 70000 is not a port (1 to 65535)", "tlsCertFile, tlsPrivateKeyFile", "tlsMinVersion", "tlsCipherSuites", `authorization.mode (--authorization-mode): "Maybe" must be one of Webhook, AlwaysAllow`, "-1s is not a duration of at least 0s"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) { requireRefused(t, c.want, c.text, c.args...) })

@@ -20,8 +20,6 @@ func (p *problems) resources(k *kubeletv1beta1.KubeletConfiguration) {
 	_, reservations := node.ParseReservations(k)
 	_, policy := evictions.Policy(k)
 	*p = append(*p, reservations, policy)
-	p.refuse(k.MaxPods < 0, "maxPods: %d: must not be negative", k.MaxPods)
-	p.refuse(k.PodsPerCore < 0, "podsPerCore: %d: must not be negative", k.PodsPerCore)
 	for _, err := range request.CheckSysctls(k.AllowedUnsafeSysctls) {
 		*p = append(*p, fmt.Errorf("allowedUnsafeSysctls%w", err))
 	}
@@ -31,5 +29,4 @@ func (p *problems) resources(k *kubeletv1beta1.KubeletConfiguration) {
 		"enforceNodeAllocatable: %q needs cgroupsPerQOS: true", k.EnforceNodeAllocatable)
 	p.refuse(k.ReservedSystemCPUs != "" && (k.SystemReservedCgroup != "" || k.KubeReservedCgroup != ""),
 		"reservedSystemCPUs: contradicts systemReservedCgroup and kubeReservedCgroup")
-	p.refuse(*k.PodPidsLimit < -1, "podPidsLimit: %d is less than -1", *k.PodPidsLimit)
 }

@@ -48,17 +48,7 @@ func (p *problems) api(c *Config) {
 	if !*k.EnableServer {
 		return
 	}
-	p.refuse(k.Port < 1 || k.Port > 65535, "port: %d is not a port (1 to 65535)", k.Port)
-	for field, d := range map[string]int64{
-		"authentication.webhook.cacheTTL":            int64(k.Authentication.Webhook.CacheTTL.Duration),
-		"authorization.webhook.cacheAuthorizedTTL":   int64(k.Authorization.Webhook.CacheAuthorizedTTL.Duration),
-		"authorization.webhook.cacheUnauthorizedTTL": int64(k.Authorization.Webhook.CacheUnauthorizedTTL.Duration),
-		"streamingConnectionIdleTimeout":             int64(k.StreamingConnectionIdleTimeout.Duration),
-	} {
-		p.refuse(d < 0, "%s: is negative", field)
-	}
 	webhook := k.Authorization.Mode == kubeletv1beta1.KubeletAuthorizationModeWebhook
-	p.refuse(!webhook && k.Authorization.Mode != kubeletv1beta1.KubeletAuthorizationModeAlwaysAllow, "authorization.mode: %q is neither Webhook nor AlwaysAllow", k.Authorization.Mode)
 	p.refuse(webhook && standalone, "authorization.mode: Webhook needs the API server of --kubeconfig; without one it can be AlwaysAllow, or enableServer false")
 	p.refuse(*k.Authentication.Webhook.Enabled && standalone, "authentication.webhook.enabled: needs the API server of --kubeconfig")
 	p.refuse(k.ServerTLSBootstrap && standalone, "serverTLSBootstrap: needs the API server of --kubeconfig")

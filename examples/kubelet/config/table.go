@@ -2,8 +2,11 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"reflect"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // class is the treatment of a setting that differs from its default.
@@ -32,7 +35,9 @@ type setting struct {
 	text string
 	// preset describes a default that is not in Default.
 	preset string
-	// want describes the values of a number in errors. Default: by type.
+	// limits are the limits of a number, or of a duration in nanoseconds. Optional.
+	limits *limits
+	// want describes the values of a number in errors. Default: by type and limits.
 	want string
 	// allowed are the possible values of a text. Default: any.
 	allowed []string
@@ -51,6 +56,12 @@ type setting struct {
 	parse func(f *Flags, text string) error
 	show  func(f *Flags) string
 }
+
+// limits has math.MaxInt64 as max if there is no upper limit.
+type limits struct{ min, max int64 }
+
+func atLeast(n int64) *limits       { return &limits{n, math.MaxInt64} }
+func within(min, max int64) *limits { return &limits{min, max} }
 
 // group contains the settings of one subject.
 type group struct {
@@ -97,11 +108,46 @@ func (s *setting) name() string {
 	return s.field + " (--" + s.flag + ")"
 }
 
+// wanted describes the allowed values of a field, for errors.
+func (s *setting) wanted() string {
+	t := typeAt(s.field)
+	text := describe(t)
+	show := func(n int64) string { return strconv.FormatInt(n, 10) }
+	if isDuration(t) {
+		text, show = "a duration", func(n int64) string { return time.Duration(n).String() }
+	}
+	switch {
+	case s.want != "":
+		return s.want
+	case s.limits == nil:
+		return describe(t)
+	case s.limits.max < math.MaxInt64:
+		return text + " from " + show(s.limits.min) + " to " + show(s.limits.max)
+	case s.limits.min == 1 && isDuration(t):
+		return "a positive duration"
+	}
+	return text + " of at least " + show(s.limits.min)
+}
+
+// exceeds reports whether a value is outside of the limits.
+func (l *limits) exceeds(v reflect.Value) bool {
+	n := int64(0)
+	switch v = reflect.Indirect(v); {
+	case l == nil || !v.IsValid(): // no limits, or no value
+		return false
+	case v.CanInt():
+		n = v.Int()
+	default:
+		n = int64(durationOf(v))
+	}
+	return n < l.min || n > l.max
+}
+
 // warning returns the warning about a setting without effect.
 func (s *setting) warning() string { return s.name() + ": no effect: " + s.text }
 
-// classify compares the configuration with the defaults. It adds a warning for each setting without
-// effect and returns an error for each refused one.
+// classify checks the values of fields and compares them with the defaults. It adds a warning for
+// each setting without effect and returns an error for each refused one.
 func (c *Config) classify() (errs problems) {
 	standard := Default()
 	for _, s := range settings() {
@@ -110,11 +156,13 @@ func (c *Config) classify() (errs problems) {
 		}
 		got, ok := fieldAt(reflect.ValueOf(&c.Kubelet), s.field)
 		preset, _ := fieldAt(reflect.ValueOf(&standard.Kubelet), s.field)
-		if s.class == implemented || !ok || isEmpty(got) && isEmpty(preset) {
+		if !ok || isEmpty(got) && isEmpty(preset) {
 			continue
 		}
 		switch value := asJSON(got.Interface()); {
 		case value == asJSON(preset.Interface()):
+		case s.limits.exceeds(got):
+			errs = append(errs, fmt.Errorf("%s: %s is not %s", s.name(), showValue(got), s.wanted()))
 		case s.allowed != nil && !contains(s.allowed, value):
 			errs = append(errs, fmt.Errorf("%s: %s must be one of %s", s.name(), value, strings.Join(s.allowed, ", ")))
 		case s.class == noEffect:

@@ -1,13 +1,20 @@
 package config
 
+import (
+	"slices"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/examples/kubelet/logging"
+)
+
 const noOptions = "the policy none has no options"
 
 var resourceSettings = []setting{
-	{field: "maxPods", flag: "max-pods", text: "limit of pods on the node"},
-	{field: "podsPerCore", flag: "pods-per-core", text: "limit of pods per CPU; 0: no limit"},
+	{field: "maxPods", flag: "max-pods", text: "limit of pods on the node", limits: atLeast(0)},
+	{field: "podsPerCore", flag: "pods-per-core", text: "limit of pods per CPU; 0: no limit", limits: atLeast(0)},
 	{field: "podPidsLimit", flag: "pod-max-pids", text: "limit of processes of a pod; -1: no limit"},
 	{field: "cgroupsPerQOS", flag: "cgroups-per-qos", text: "create cgroups of pods and QoS classes"},
-	{field: "cgroupDriver", flag: "cgroup-driver", text: "cgroupfs or systemd; the driver that the runtime reports overrides it"},
+	{field: "cgroupDriver", flag: "cgroup-driver", text: "driver of cgroups, unless the runtime reports one", allowed: []string{cri.CgroupDriverCgroupfs, cri.CgroupDriverSystemd}},
 	{field: "cgroupRoot", flag: "cgroup-root", text: "cgroup above the cgroups of pods", preset: "/"},
 	{field: "failCgroupV1", flag: "fail-cgroupv1", text: "do not start on a host with cgroup v1"},
 	{field: "failSwapOn", flag: "fail-swap-on", text: "do not start on a host with swap"},
@@ -54,8 +61,8 @@ const oneStream = "the log is one stream on standard error without a buffer"
 
 var processSettings = []setting{
 	{field: "logging.verbosity", flag: "v", text: "verbosity of the log; 4 and more is debug output"},
-	{field: "logging.format", flag: "logging-format", text: "format of the log: text or json"},
-	{field: "logging.flushFrequency", flag: "log-flush-frequency", text: "longest delay of a line; this kubelet delays none"},
+	{field: "logging.format", flag: "logging-format", text: "format of the log", allowed: []string{logging.Text, logging.JSON}},
+	{field: "logging.flushFrequency", flag: "log-flush-frequency", text: "longest delay of a line; this kubelet delays none", limits: atLeast(1)},
 	{field: "logging.vmodule", class: noEffect, text: "all files have the verbosity of --v"},
 	{flag: "vmodule", class: noEffect, text: "all files have the verbosity of --v"},
 	{field: "logging.options.text.splitStream", flag: "log-text-split-stream", class: noEffect, text: oneStream},
@@ -65,70 +72,58 @@ var processSettings = []setting{
 	{field: "logging.options.json.infoBufferSize", class: noEffect, text: oneStream},
 	{flag: "log-json-info-buffer-size", class: noEffect, text: oneStream},
 	{field: "tracing.endpoint", text: "OpenTelemetry collector for spans", preset: "localhost:4317"},
-	{field: "tracing.samplingRatePerMillion", text: "spans that are sampled, per million"},
+	{field: "tracing.samplingRatePerMillion", text: "spans that are sampled, per million", limits: within(0, 1_000_000)},
 	{field: "featureGates", flag: "feature-gates", text: "feature gates, as name=true,name=false; the flag overrides single gates of the file"},
-	{field: "oomScoreAdj", flag: "oom-score-adj", text: "OOM score of the kubelet, -1000 to 1000"},
-	{field: "maxOpenFiles", flag: "max-open-files", text: "limit of the kubelet's open files"},
+	{field: "oomScoreAdj", flag: "oom-score-adj", text: "OOM score of the kubelet", limits: within(-1000, 1000)},
+	{field: "maxOpenFiles", flag: "max-open-files", text: "limit of the kubelet's open files", limits: atLeast(0)},
 	{field: "kubeletCgroups", flag: "kubelet-cgroups", class: noEffect, text: "the kubelet is not moved yet: it stays in the cgroup that its service manager selects"},
 	{field: "systemCgroups", flag: "system-cgroups", class: noEffect, text: "processes are not moved yet; /stats/summary reports the cgroup"},
 }
 
 const noCadvisor = "this kubelet has no cAdvisor"
 
-var cadvisorSettings = []setting{
-	{flag: "housekeeping-interval", class: noEffect, text: noCadvisor},
-	{flag: "global-housekeeping-interval", class: noEffect, text: noCadvisor},
-	{flag: "application-metrics-count-limit", class: noEffect, text: noCadvisor},
-	{flag: "boot-id-file", class: noEffect, text: noCadvisor},
-	{flag: "machine-id-file", class: noEffect, text: noCadvisor},
-	{flag: "container-hints", class: noEffect, text: noCadvisor},
-	{flag: "containerd", class: noEffect, text: noCadvisor},
-	{flag: "containerd-namespace", class: noEffect, text: noCadvisor},
-	{flag: "enable-load-reader", class: noEffect, text: noCadvisor, isSwitch: true},
-	{flag: "event-storage-age-limit", class: noEffect, text: noCadvisor},
-	{flag: "event-storage-event-limit", class: noEffect, text: noCadvisor},
-	{flag: "log-cadvisor-usage", class: noEffect, text: noCadvisor, isSwitch: true},
-	{flag: "storage-driver-user", class: noEffect, text: noCadvisor},
-	{flag: "storage-driver-password", class: noEffect, text: noCadvisor},
-	{flag: "storage-driver-host", class: noEffect, text: noCadvisor},
-	{flag: "storage-driver-db", class: noEffect, text: noCadvisor},
-	{flag: "storage-driver-table", class: noEffect, text: noCadvisor},
-	{flag: "storage-driver-secure", class: noEffect, text: noCadvisor, isSwitch: true},
-	{flag: "storage-driver-buffer-duration", class: noEffect, text: noCadvisor},
-}
+var cadvisorSettings = slices.Concat(
+	same(noEffect, noCadvisor,
+		"housekeeping-interval", "global-housekeeping-interval", "application-metrics-count-limit", "boot-id-file", "machine-id-file", "container-hints",
+		"containerd", "containerd-namespace", "event-storage-age-limit", "event-storage-event-limit", "storage-driver-user", "storage-driver-password",
+		"storage-driver-host", "storage-driver-db", "storage-driver-table", "storage-driver-buffer-duration"),
+	switches(noEffect, noCadvisor, "enable-load-reader", "log-cadvisor-usage", "storage-driver-secure"),
+)
 
 const (
-	removedIn124 = "removed in Kubernetes v1.24: the network belongs to the container runtime"
-	removedIn126 = "removed in Kubernetes v1.26: the log goes to standard error"
+	networkRemoved = "removed in Kubernetes v1.24: the network belongs to the container runtime"
+	logRemoved     = "removed in Kubernetes v1.26: the log goes to standard error"
 )
 
 // removedSettings are flags that upstream has removed and that old service files still contain.
-var removedSettings = []setting{
-	{flag: "network-plugin", class: removed, text: removedIn124},
-	{flag: "network-plugin-mtu", class: removed, text: removedIn124},
-	{flag: "cni-bin-dir", class: removed, text: removedIn124},
-	{flag: "cni-cache-dir", class: removed, text: removedIn124},
-	{flag: "cni-conf-dir", class: removed, text: removedIn124},
-	{flag: "docker-endpoint", class: removed, text: "removed in Kubernetes v1.24, with dockershim"},
-	{flag: "image-pull-progress-deadline", class: removed, text: "removed in Kubernetes v1.24, with dockershim"},
-	{flag: "dynamic-config-dir", class: removed, text: "removed in Kubernetes v1.24, with dynamic configuration"},
-	{flag: "add-dir-header", class: removed, text: removedIn126, isSwitch: true},
-	{flag: "alsologtostderr", class: removed, text: removedIn126, isSwitch: true},
-	{flag: "log-backtrace-at", class: removed, text: removedIn126},
-	{flag: "log-dir", class: removed, text: removedIn126},
-	{flag: "log-file", class: removed, text: removedIn126},
-	{flag: "log-file-max-size", class: removed, text: removedIn126},
-	{flag: "logtostderr", class: removed, text: removedIn126, isSwitch: true},
-	{flag: "one-output", class: removed, text: removedIn126, isSwitch: true},
-	{flag: "skip-headers", class: removed, text: removedIn126, isSwitch: true},
-	{flag: "skip-log-headers", class: removed, text: removedIn126, isSwitch: true},
-	{flag: "stderrthreshold", class: removed, text: removedIn126},
-	{flag: "container-runtime", class: removed, text: "removed in Kubernetes v1.27: every runtime uses CRI"},
-	{flag: "master-service-namespace", class: removed, text: "removed in Kubernetes v1.27: without effect before"},
-	{flag: "azure-container-registry-config", class: removed, text: "removed in Kubernetes v1.30: use --image-credential-provider-config"},
-	{flag: "iptables-drop-bit", class: removed, text: "removed in Kubernetes v1.31: kube-proxy marks packets"},
-	{flag: "iptables-masquerade-bit", class: removed, text: "removed in Kubernetes v1.31: kube-proxy marks packets"},
-	{flag: "keep-terminated-pod-volumes", class: removed, text: "removed in Kubernetes v1.31: volumes of ended pods are unmounted", isSwitch: true},
-	{flag: "cloud-config", class: removed, text: "removed in Kubernetes v1.34: use --cloud-provider=external"},
-	{flag: "pod-infra-container-image", class: removed, text: "removed in Kubernetes v1.35: the container runtime selects the sandbox image"},
+var removedSettings = slices.Concat(
+	same(removed, networkRemoved, "network-plugin", "network-plugin-mtu", "cni-bin-dir", "cni-cache-dir", "cni-conf-dir"),
+	same(removed, "removed in Kubernetes v1.24, with dockershim", "docker-endpoint", "image-pull-progress-deadline"),
+	same(removed, "removed in Kubernetes v1.24, with dynamic configuration", "dynamic-config-dir"),
+	same(removed, logRemoved, "log-backtrace-at", "log-dir", "log-file", "log-file-max-size", "stderrthreshold"),
+	switches(removed, logRemoved, "add-dir-header", "alsologtostderr", "logtostderr", "one-output", "skip-headers", "skip-log-headers"),
+	same(removed, "removed in Kubernetes v1.27: every runtime uses CRI", "container-runtime"),
+	same(removed, "removed in Kubernetes v1.27: without effect before", "master-service-namespace"),
+	same(removed, "removed in Kubernetes v1.30: use --image-credential-provider-config", "azure-container-registry-config"),
+	same(removed, "removed in Kubernetes v1.31: kube-proxy marks packets", "iptables-drop-bit", "iptables-masquerade-bit"),
+	switches(removed, "removed in Kubernetes v1.31: volumes of ended pods are unmounted", "keep-terminated-pod-volumes"),
+	same(removed, "removed in Kubernetes v1.34: use --cloud-provider=external", "cloud-config"),
+	same(removed, "removed in Kubernetes v1.35: the container runtime selects the sandbox image", "pod-infra-container-image"),
+)
+
+// same returns rows of flags with the same class and reason.
+func same(c class, reason string, flags ...string) (out []setting) {
+	for _, name := range flags {
+		out = append(out, setting{flag: name, class: c, text: reason})
+	}
+	return out
+}
+
+// switches is same for flags that need no value.
+func switches(c class, reason string, flags ...string) []setting {
+	out := same(c, reason, flags...)
+	for i := range out {
+		out[i].isSwitch = true
+	}
+	return out
 }

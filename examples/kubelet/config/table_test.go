@@ -140,9 +140,7 @@ A value of the wrong type ends the start. Files in ` + "`--config-dir`" + ` whos
 		for i := range g.settings {
 			s := &g.settings[i]
 			text := s.text
-			if s.allowed != nil {
-				text += " (" + strings.Join(s.allowed, ", ") + ")"
-			}
+			text += s.values()
 			class := map[class]string{noEffect: "no effect", refused: "refused"}[s.class]
 			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(s.field), code(prefixed("--", s.flag)), class, s.defaultText(&standard), text)
 		}
@@ -159,8 +157,12 @@ An unknown gate ends the start. A gate that changes no behaviour under the given
 	all := gates()
 	for _, g := range (&Config{}).Gates() {
 		class := all[g.Name].class
+		treatment := "warning"
+		if g.Enabled == (class == offGate) {
+			treatment = "accepted"
+		}
 		text := map[string]string{
-			anyGate: "accepted", switchGate: "implemented", onGate: "warning: always on", offGate: "warning: not supported",
+			anyGate: "accepted", switchGate: "implemented", onGate: treatment + ": always on", offGate: treatment + ": not supported",
 			tiedGate: "refused with a setting that needs it", refusedGate: "refused: " + gateReasons[g.Name], lockedGate: "refused: locked",
 		}[class]
 		fmt.Fprintf(&b, "| `%s` | %t | %s | %s |\n", g.Name, g.Enabled, strings.ToLower(g.Stage), text)
