@@ -41,6 +41,11 @@ func realMain(args []string, out io.Writer) int {
 		return 0
 	}
 	if err != nil {
+		if cfg != nil { // the log does not exist yet
+			for _, warning := range cfg.Warnings {
+				fmt.Fprintln(out, "kubelet: warning:", warning)
+			}
+		}
 		fmt.Fprintln(out, "kubelet:", strings.ReplaceAll(err.Error(), "\n", "\nkubelet: "))
 		return 1
 	}

@@ -32,7 +32,7 @@ func configFile(t *testing.T, text string) string {
 }
 
 func TestUsageErrorsAreOneLineEach(t *testing.T) {
-	file := configFile(t, "runOnce: true\ncpuManagerPolicy: static\n")
+	file := configFile(t, "runOnce: true\ncpuManagerPolicy: static\nmaxPodz: 7\n")
 	for _, tc := range []struct {
 		arg  string
 		code int
@@ -41,7 +41,7 @@ func TestUsageErrorsAreOneLineEach(t *testing.T) {
 		{"--help", 0, []string{"-pod-manifest-path"}},
 		{"--read-only-port=x", 1, []string{"read-only-port"}},
 		{"manifests", 1, []string{"manifests"}},
-		{"--config=" + file, 1, []string{"runOnce (--runonce): true is not supported", "cpuManagerPolicy (--cpu-manager-policy): \"static\" is not supported"}},
+		{"--config=" + file, 1, []string{"kubelet: warning: " + file + ":5: maxPodz: unknown field", "runOnce (--runonce): true is not supported", "cpuManagerPolicy (--cpu-manager-policy): \"static\" is not supported"}},
 	} {
 		var out bytes.Buffer
 		require.Equal(t, tc.code, realMain([]string{tc.arg}, &out), tc.arg)

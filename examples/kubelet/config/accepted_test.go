@@ -62,6 +62,13 @@ func TestSettingsWithoutEffect(t *testing.T) {
 	}
 }
 
+// A repeated flag causes one warning.
+func TestRepeatedFlag(t *testing.T) {
+	c, err := FromArgs([]string{"--hostname-override=n", "--containerd=/a", "--containerd=/b"}, io.Discard)
+	require.NoError(t, err)
+	requireWarning(t, c, "--containerd: no effect", "")
+}
+
 func requireWarning(t *testing.T, c *Config, want, about string) {
 	t.Helper()
 	if want == "" {

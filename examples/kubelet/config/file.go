@@ -89,6 +89,9 @@ func (c *checker) check(node *yamlnodes.Node, fields map[string]any, t reflect.T
 		}
 		name := key.Value
 		path := prefix + name
+		if name == "<<" { // a YAML merge
+			continue
+		}
 		if seen[name] {
 			c.warn(key, path, "set twice; the last value counts")
 			continue

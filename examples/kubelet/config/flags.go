@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -137,7 +138,7 @@ func (o *option) set(text string) (err error) {
 	case text == "" || o.isSwitch && text == "false":
 	case o.class == refused:
 		return fmt.Errorf("%s is not supported: %s", text, o.text)
-	default:
+	case !slices.Contains(l.warnings, o.warning()):
 		l.warnings = append(l.warnings, o.warning())
 	}
 	return nil
