@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/podworkers"
@@ -131,11 +132,23 @@ func TestStageRejects(t *testing.T) {
 	})
 }
 
-// An error may set the reason and message of its event, and the time of the retry.
+// An error may set the reason and message of its event, and the time of the retry. The conditions of
+// such a pod, for example with a missing ConfigMap as a volume, are equal to upstream's: a pod with
+// init containers is scheduled, one without also initialized.
 func TestStageNamesItsEvent(t *testing.T) {
 	inHarness(t, fake.Config{}, func(w *harness) {
 		w.stages = []stages.Entry{{Name: "volumes", Release: stages.Stopped, Stage: refused{stagestest.NewMemory()}}}
-		w.run(31*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
+		withInit := newPod("2", v1.RestartPolicyAlways, "a")
+		withInit.Spec.InitContainers = []v1.Container{{Name: "i", Image: "i"}}
+		w.run(31*time.Second, newPod("1", v1.RestartPolicyAlways, "a"), withInit)
+		for uid, initialized := range map[types.UID]v1.ConditionStatus{"1": v1.ConditionTrue, "2": v1.ConditionFalse} {
+			for condition, want := range map[v1.PodConditionType]v1.ConditionStatus{
+				v1.PodScheduled: v1.ConditionTrue, v1.PodReadyToStartContainers: v1.ConditionFalse, v1.PodInitialized: initialized,
+				v1.ContainersReady: v1.ConditionFalse, v1.PodReady: v1.ConditionFalse,
+			} {
+				require.Equal(t, want, w.condition(uid, condition), "pod %s: %s", uid, condition)
+			}
+		}
 		seen := w.events.of("1", "FailedMount")
 		require.Len(t, seen, 2)
 		require.Equal(t, "it booms", seen[0].message)

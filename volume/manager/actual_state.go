@@ -109,10 +109,10 @@ func (rc *reconciler) end(op *operation, out outcome, now time.Time) {
 	u.op = nil
 	rc.endRefresh(op)
 	if out.err != nil {
-		u.err, u.errAt = out.err, now
+		u.err, u.errAt, u.errOf = out.err, now, op.kind
 		u.retry.failed(op.kind, now)
 	} else {
-		u.err, u.errAt, u.retry = nil, time.Time{}, retry{}
+		u.err, u.errAt, u.errOf, u.retry = nil, time.Time{}, doNothing, retry{}
 	}
 	switch a := op.on.(type) {
 	case *podState:

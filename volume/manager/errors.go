@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -56,21 +57,33 @@ func (e *NotReadyError) Error() string {
 	return text
 }
 
-// EventMessage returns the message of the Kubernetes event for the error. It is equal for
-// repeated failures, so that their events are counted.
+// EventMessage returns the message of the Kubernetes event for the error, with upstream's text for
+// each failed operation: "MountVolume.SetUp failed for volume "data" : no such share". It is equal
+// for repeated failures, so that their events are counted.
 func (e *NotReadyError) EventMessage() string {
 	texts := make([]string, len(e.Volumes))
 	for i, v := range e.Volumes {
-		switch texts[i] = v.Name; {
+		switch {
 		case v.LastError != nil:
-			texts[i] += ": " + v.LastError.Error()
+			texts[i] = failure(v.failed, v.Block, cmp.Or(v.spec, v.Name), v.LastError)
 		case v.WaitsFor != "":
-			texts[i] += ": waits for " + v.WaitsFor
+			texts[i] = fmt.Sprintf("volume %q waits for %s", v.Name, v.WaitsFor)
 		case v.Operation != "":
-			texts[i] += ": " + v.Operation + " is still running"
+			texts[i] = fmt.Sprintf("volume %q: %s is still running", v.Name, v.Operation)
+		default:
+			texts[i] = fmt.Sprintf("cannot %s volume %q yet", e.Action, v.Name)
 		}
 	}
-	return fmt.Sprintf("cannot %s volumes yet: %s", e.Action, strings.Join(texts, "; "))
+	return strings.Join(texts, "; ")
+}
+
+// failure returns upstream's text for a failed operation on a volume with the given name of its
+// spec. Without an operation the volume's claim or source could not be resolved.
+func failure(k kind, block bool, name string, err error) string {
+	if k == doNothing {
+		return fmt.Sprintf("Unable to attach or mount volumes: unmounted volumes=[%s], unattached volumes=[], failed to process volumes=[%[1]s]: %[2]v", name, err)
+	}
+	return fmt.Sprintf("%s failed for volume %q : %v", k.step(block), name, err)
 }
 
 // Unwrap returns Err and the errors of the volumes.

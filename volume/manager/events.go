@@ -30,7 +30,7 @@ func (m *Manager) recordOutcome(op *operation, out *outcome, firstFailure bool) 
 	case out.err == nil && op.block && !op.again:
 		m.event(op.pod, v1.EventTypeNormal, ReasonMapped, fmt.Sprintf("volume %q is mapped", op.unmount.Name))
 	case out.err != nil && op.again && firstFailure && !out.ended:
-		m.warn(op.pod, fmt.Errorf("cannot refresh volume %q: %w", op.unmount.Name, out.err))
+		m.event(op.pod, v1.EventTypeWarning, ReasonFailedMount, failure(op.kind, op.block, op.unmount.Name, out.err))
 	}
 }
 

@@ -36,6 +36,9 @@ type VolumeState struct {
 	LastErrorAt time.Time
 	// NextTry is the time of the next attempt. It is zero if no attempt is scheduled.
 	NextTry time.Time
+
+	spec   string // name of the volume's spec, or "" until it is resolved
+	failed kind   // the operation of LastError, or doNothing for a failed resolution
 }
 
 // String describes the volume in one line.
@@ -84,7 +87,7 @@ func (rc *reconciler) explain(p *podState, now time.Time) (out []VolumeState) {
 			s.Name = name
 		}
 		if n.err != nil {
-			s.LastError, s.LastErrorAt = n.err, n.errAt
+			s.LastError, s.LastErrorAt, s.failed = n.err, n.errAt, doNothing
 			s.WaitsFor, s.NextTry = "the next try to resolve it", n.retry.at
 		}
 		if !n.reading.IsZero() {
@@ -104,7 +107,7 @@ func (rc *reconciler) explain(p *podState, now time.Time) (out []VolumeState) {
 }
 
 func (rc *reconciler) stateOf(v *volumeState, now time.Time) VolumeState {
-	s := VolumeState{Name: v.key.name, Plugin: v.key.plugin, State: v.state, Since: v.since, Block: v.key.block, Ready: v.ready()}
+	s := VolumeState{Name: v.key.name, Plugin: v.key.plugin, State: v.state, Since: v.since, Block: v.key.block, Ready: v.ready(), spec: v.key.name}
 	rc.explainUnit(&s, v, now)
 	return s
 }
@@ -119,7 +122,7 @@ func (rc *reconciler) explainUnit(s *VolumeState, a item, now time.Time) {
 			}
 		}
 		if u.err != nil {
-			s.LastError, s.LastErrorAt = u.err, u.errAt
+			s.LastError, s.LastErrorAt, s.failed = u.err, u.errAt, u.errOf
 		}
 		if op := u.op; op != nil {
 			s.Operation, s.RunningSince, s.Stuck = op.kind.String(), op.began, op.stuck

@@ -375,7 +375,7 @@ func TestV25NotAttached(t *testing.T) {
 		require.ErrorContains(t, err, "disk: NotMounted, waits for its attachment to the node, last error: not attached to the node: example.com/shared/handle-pv-x is not in volumesAttached")
 		require.Equal(t, time.Now().Add(500*time.Millisecond), notReady.NotBefore())
 		require.Equal(t, "FailedMount", notReady.EventReason())
-		require.Equal(t, "cannot mount volumes yet: disk: not attached to the node: example.com/shared/handle-pv-x is not in volumesAttached", notReady.EventMessage())
+		require.Equal(t, `MountVolume.WaitForAttach failed for volume "pv-x" : not attached to the node: example.com/shared/handle-pv-x is not in volumesAttached`, notReady.EventMessage())
 		synctest.Wait() // until the staged volumes are listed
 		names, known := a.InUse()
 		require.True(t, known)
@@ -783,6 +783,7 @@ func TestEvents(t *testing.T) {
 			var notReady *manager.NotReadyError
 			require.ErrorAs(t, a.Prepare(t.Context(), pod), &notReady)
 			require.Equal(t, want, notReady.EventReason())
+			require.Equal(t, `MapVolume.MapPodDevice failed for volume "pv-raw" : boom`, notReady.EventMessage())
 		}
 		fail(errBoom)
 		reason("FailedMapVolume")

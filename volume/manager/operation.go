@@ -39,6 +39,25 @@ func (k kind) String() string {
 	}[k]
 }
 
+// step returns upstream's name for the operation in messages.
+func (k kind) step(block bool) string {
+	steps := map[kind][2]string{ // for a file system, for a device
+		doMount:   {"MountVolume.SetUp", "MapVolume.MapPodDevice"},
+		doUnmount: {"UnmountVolume.TearDown", "UnmapVolume.UnmapPodDevice"},
+		doExpand:  {"NodeExpandVolume.NodeExpandVolume", "NodeExpandVolume.NodeExpandVolume"},
+		doVerify:  {"MountVolume.WaitForAttach", "MapVolume.WaitForAttach"},
+		doStage:   {"MountVolume.MountDevice", "MapVolume.SetUpDevice"},
+		doUnstage: {"UnmountDevice", "UnmapDevice.TearDownDevice"},
+	}
+	switch names, ok := steps[k]; {
+	case ok && block:
+		return names[1]
+	case ok:
+		return names[0]
+	}
+	return k.String()
+}
+
 // metric returns the operation's name in metrics, equal to upstream's if upstream has the
 // operation.
 func (k kind) metric(block bool) string {

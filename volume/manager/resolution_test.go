@@ -18,21 +18,29 @@ type selectivePlugin struct{ stubPlugin }
 func (p selectivePlugin) Supports(s *volume.Spec) bool { return s.Name == p.name || s.Name == "all" }
 
 // The event message has the most important fact of each volume, without values that change over
-// time.
+// time. Failed operations have upstream's texts.
 func TestEventMessage(t *testing.T) {
 	failed := errors.New("no such share")
 	at := time.Unix(1000, 0)
 	for text, v := range map[string]VolumeState{
-		"v: no such share":          {LastError: failed, LastErrorAt: at, NextTry: at, WaitsFor: "the start of mount", Operation: "mount"},
-		"v: waits for claim":        {WaitsFor: "claim", Operation: "mount"},
-		"v: mount is still running": {Operation: "mount", RunningSince: at, Stuck: true},
-		"v":                         {},
+		`MountVolume.SetUp failed for volume "v" : no such share`:                                                                       {LastError: failed, failed: doMount, LastErrorAt: at, NextTry: at, WaitsFor: "the start of mount", Operation: "mount"},
+		`MountVolume.SetUp failed for volume "pv" : no such share`:                                                                      {LastError: failed, failed: doMount, spec: "pv"},
+		`MapVolume.MapPodDevice failed for volume "v" : no such share`:                                                                  {LastError: failed, failed: doMount, Block: true},
+		`MountVolume.MountDevice failed for volume "v" : no such share`:                                                                 {LastError: failed, failed: doStage},
+		`MapVolume.SetUpDevice failed for volume "v" : no such share`:                                                                   {LastError: failed, failed: doStage, Block: true},
+		`MountVolume.WaitForAttach failed for volume "v" : no such share`:                                                               {LastError: failed, failed: doVerify},
+		`UnmountVolume.TearDown failed for volume "v" : no such share`:                                                                  {LastError: failed, failed: doUnmount},
+		`remove folders failed for volume "v" : no such share`:                                                                          {LastError: failed, failed: doFinish},
+		`Unable to attach or mount volumes: unmounted volumes=[v], unattached volumes=[], failed to process volumes=[v]: no such share`: {LastError: failed},
+		`volume "v" waits for claim`:                                                                                                    {WaitsFor: "claim", Operation: "mount"},
+		`volume "v": mount is still running`:                                                                                            {Operation: "mount", RunningSince: at, Stuck: true},
 	} {
 		v.Name = "v"
 		for action, end := range map[string]error{"mount": nil, "unmount": context.DeadlineExceeded} {
 			e := &NotReadyError{Pod: "pod", UID: "1", Action: action, Volumes: []VolumeState{v, {Name: "w"}}, Err: end}
-			require.Equal(t, "cannot "+action+" volumes yet: "+text+"; w", e.EventMessage())
-			require.Equal(t, map[string]string{"mount": ReasonFailedMount, "unmount": ReasonFailedUnmount}[action], e.EventReason())
+			require.Equal(t, text+"; cannot "+action+` volume "w" yet`, e.EventMessage())
+			reason := map[string]string{"mount": ReasonFailedMount, "unmount": ReasonFailedUnmount}[action]
+			require.Equal(t, reason, e.EventReason())
 		}
 	}
 }

@@ -58,6 +58,7 @@ type unit struct {
 	retry retry
 	err   error // of the last operation; nil after success
 	errAt time.Time
+	errOf kind // the operation of err
 
 	dirty       bool
 	scheduledAt time.Time
