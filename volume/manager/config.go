@@ -56,8 +56,8 @@ type Config struct {
 	Metrics Metrics
 	// Event records Kubernetes events about pods: a failed refresh of a mounted volume
 	// (FailedMount), a mounted device (SuccessfulMountVolume), the result of an expansion (also
-	// about the claim), and a long change of ownership. Failures before a pod starts are errors
-	// of Prepare instead. Optional.
+	// about the claim), a long change of ownership, and a sub path without a file
+	// (SubPathNotFound). Failures before a pod starts are errors of Prepare instead. Optional.
 	Event podwright.EventFunc
 	// Logger receives failures. Optional: without it they are discarded.
 	Logger *slog.Logger

@@ -2,10 +2,12 @@ package manager
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/volume"
 )
 
 // Reasons of events, equal to upstream's.
@@ -19,6 +21,10 @@ const (
 	ReasonFSResized           = "FileSystemResizeSuccessful"
 	ReasonPermissionsChanging = "VolumePermissionChangeInProgress"
 )
+
+// ReasonSubPathNotFound is the reason of an event that upstream lacks: a container mounts an
+// empty folder in place of a file of its volume.
+const ReasonSubPathNotFound = "SubPathNotFound"
 
 // recordOutcome records events for a completed operation. Failures before a pod starts have
 // none; Prepare returns them.
@@ -54,6 +60,25 @@ func (m *Manager) recordExpansion(op *operation, out *outcome, firstFailure bool
 		ref.Kind, ref.APIVersion = "PersistentVolumeClaim", "v1"
 		m.cfg.Event(ref, kind, reason, text)
 	}
+}
+
+// SubPathCreated records an event if a missing sub path was created in a configMap, secret,
+// downwardAPI or projected volume. Containers cannot write to these, so the path most likely names a
+// key that the object lacks. Use it as subpath.Config.OnCreated.
+func (m *Manager) SubPathCreated(s volume.SubPath) {
+	m.mu.Lock()
+	var pod *v1.Pod
+	if p := m.reconciler.pods[s.PodUID]; p != nil {
+		pod = p.pod
+	}
+	m.mu.Unlock()
+	if pod == nil || !slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
+		return v.Name == s.Volume && (v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil)
+	}) {
+		return
+	}
+	m.event(pod, v1.EventTypeWarning, ReasonSubPathNotFound,
+		fmt.Sprintf("volume %q has no file for subPath %q: container %q mounts an empty folder instead", s.Volume, s.Path, s.Container))
 }
 
 func (m *Manager) ownershipProgress(pod *v1.Pod, name string) func(int) {

@@ -802,6 +802,34 @@ func TestEvents(t *testing.T) {
 	})
 }
 
+// A missing sub path is an event only in volumes whose files come from objects or the pod.
+func TestSubPathCreated(t *testing.T) {
+	var events journal
+	inAgent(t, func(a *agent) {
+		a.cfg.Event = func(ref v1.ObjectReference, eventtype, reason, message string) {
+			events.add(ref.Name, " ", eventtype, " ", reason, ": ", message)
+		}
+	}, func(t *testing.T, a *agent) {
+		pod := newPod("u1", "cm", "secret", "fields", "all", "scratch")
+		for i, source := range []v1.VolumeSource{
+			{ConfigMap: &v1.ConfigMapVolumeSource{}}, {Secret: &v1.SecretVolumeSource{}},
+			{DownwardAPI: &v1.DownwardAPIVolumeSource{}}, {Projected: &v1.ProjectedVolumeSource{}},
+		} {
+			pod.Spec.Volumes[i].VolumeSource = source
+		}
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		for _, v := range append(pod.Spec.Volumes, v1.Volume{Name: "other"}) {
+			a.SubPathCreated(volume.SubPath{PodUID: "u1", Container: "c", Volume: v.Name, Path: "app.yaml"})
+		}
+		a.SubPathCreated(volume.SubPath{PodUID: "u2", Container: "c", Volume: "cm", Path: "app.yaml"})
+		var want []string
+		for _, v := range pod.Spec.Volumes[:4] {
+			want = append(want, fmt.Sprintf("pod-u1 Warning SubPathNotFound: volume %q has no file for subPath \"app.yaml\": container \"c\" mounts an empty folder instead", v.Name))
+		}
+		require.Equal(t, want, events.take())
+	})
+}
+
 type errorWithReason struct{ error }
 
 func (errorWithReason) EventReason() string { return "OwnReason" }

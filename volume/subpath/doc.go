@@ -32,6 +32,9 @@ type Config struct {
 	Layout volume.Layout
 	// Mounts mounts sub paths. Default: a mounts.Kernel.
 	Mounts mounts.Mounter
+	// OnCreated is called when Prepare has created folders for a missing sub path. It must not
+	// block. Optional.
+	OnCreated func(s SubPath)
 }
 
 // ErrOutside is wrapped by the error for a sub path that leads out of its volume.

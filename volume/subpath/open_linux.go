@@ -16,6 +16,8 @@ type opener struct {
 	names []string
 	// mode is the mode of new folders.
 	mode uint32
+	// created is true if open has created a folder.
+	created bool
 	// walkOnly disables openat2, which kernels before Linux 5.6 lack.
 	walkOnly bool
 }
@@ -155,6 +157,7 @@ func (w *walk) openOrMake(name string) (int, error) {
 	}
 	err = unix.Mkdirat(w.current(), name, w.mode&0o777)
 	if err == nil {
+		w.created = true
 		err = w.chmod(name)
 	}
 	if err != nil && !errors.Is(err, unix.EEXIST) { // EEXIST: another process created the folder

@@ -32,6 +32,7 @@ func New(cfg Config) (*SubPaths, error) {
 		return nil, err
 	}
 	fields.Default[mounts.Mounter](&cfg.Mounts, &mounts.Kernel{})
+	fields.Default(&cfg.OnCreated, func(SubPath) {})
 	return &SubPaths{cfg: cfg}, nil
 }
 
@@ -71,6 +72,9 @@ func (p *SubPaths) prepare(ctx context.Context, s SubPath, target string) error 
 		return err
 	}
 	defer unix.Close(fd)
+	if o.created {
+		p.cfg.OnCreated(s)
+	}
 	var is unix.Stat_t
 	if err := unix.Fstat(fd, &is); err != nil {
 		return err

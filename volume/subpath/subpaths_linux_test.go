@@ -165,6 +165,20 @@ func TestReleaseIsNeverRecursive(t *testing.T) {
 	require.NoDirExists(t, w.layout.SubPaths("u"))
 }
 
+// OnCreated is called once for a missing sub path.
+func TestOnCreated(t *testing.T) {
+	w := newFixture(t, &mounts.Memory{})
+	var created []SubPath
+	w.cfg.OnCreated = func(s SubPath) { created = append(created, s) }
+	for _, path := range []string{"d", "d/f", "in", "new/folder", "new/folder", "new"} {
+		w.at.Path = path
+		_, err := w.Prepare(t.Context(), w.at)
+		require.NoError(t, err)
+	}
+	w.at.Path = "new/folder"
+	require.Equal(t, []SubPath{w.at}, created)
+}
+
 func TestFaults(t *testing.T) {
 	errInjected := errors.New("odd")
 	for _, failing := range []string{"Mount", "At"} {

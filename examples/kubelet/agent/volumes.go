@@ -44,7 +44,8 @@ func (v volumes) run(ctx context.Context) error { return run.All(ctx, v.manager.
 
 func newVolumes(in *inputs) (v volumes, err error) {
 	cfg, layout, kernel := in.cfg, volume.Layout{Root: in.folders.root}, &mounts.Kernel{}
-	if v.subPaths, err = subpath.New(subpath.Config{Layout: layout, Mounts: kernel}); err != nil {
+	created := func(s volume.SubPath) { v.manager.SubPathCreated(s) }
+	if v.subPaths, err = subpath.New(subpath.Config{Layout: layout, Mounts: kernel, OnCreated: created}); err != nil {
 		return v, err
 	}
 	drivers, err := newDrivers(cfg, in.folders, in.cluster, func(string) { v.manager.Retry(volumecsi.Name) })
