@@ -121,6 +121,13 @@ func TestStorageLimitsOfPodAndContainer(t *testing.T) {
 		signal, _ := exceeded(newPod("a", limits("10")), diskUse(c.root, c.logs, c.volumes), c.disks)
 		require.Equal(t, c.want, signal, "%+v", c)
 	}
+	// CVE-2020-8557: a container may fill /etc/hosts or its termination message.
+	u := diskUse(5, 5, 0)
+	for files, want := range map[uint64]Signal{0: "", 1: PodStorageLimit} {
+		u.Files.Bytes = &files
+		signal, _ := exceeded(newPod("a", limits("10")), u, OneDisk)
+		require.Equal(t, want, signal)
+	}
 	two := newPod("a", limits("10"))
 	other := *two.Spec.Containers[0].DeepCopy()
 	other.Name = "other"
@@ -293,7 +300,8 @@ func TestEvictionOrder(t *testing.T) {
 // The usage on a disk is the sum of the parts on that disk, and saturates.
 func TestPodUseByDiskLayout(t *testing.T) {
 	u := diskUse(1, 2, 4)
-	for disks, want := range map[Disks][2]uint64{OneDisk: {7, 7}, ImageDisk: {6, 1}, SplitDisk: {7, 0}} {
+	u.Files.Bytes = new(uint64(8))
+	for disks, want := range map[Disks][2]uint64{OneDisk: {15, 15}, ImageDisk: {14, 1}, SplitDisk: {15, 0}} {
 		node, _ := podUse(NodeFSAvailable, u, disks)
 		images, _ := podUse(ImageFSAvailable, u, disks)
 		require.Equal(t, want, [2]uint64{node, images}, disks)

@@ -48,6 +48,9 @@ type PodUsage struct {
 	Processes *uint64
 	// Volumes is the total usage of the pod's local volumes.
 	Volumes Disk
+	// Files is the usage of files that the agent makes for the pod, to which containers can write:
+	// /etc/hosts and termination messages.
+	Files Disk
 	// EmptyDirs is the usage of emptyDir volumes in bytes, by name.
 	EmptyDirs map[string]uint64
 	// Containers is the usage of the containers by name.
@@ -60,7 +63,8 @@ type ContainerUsage struct {
 	Root, Logs Disk
 }
 
-// parts selects the storage of a pod that counts.
+// parts selects the storage of a pod that counts. volumes includes PodUsage.Files, which is on the
+// same filesystem.
 type parts struct{ root, logs, volumes bool }
 
 // partsOf returns the storage of a pod on the signal's filesystem.
@@ -82,8 +86,10 @@ func (u PodUsage) disk(p parts, of func(Disk) *uint64) (sum uint64, measured boo
 			sum, measured = saturated(sum, n), true
 		}
 	}
-	if n := of(u.Volumes); p.volumes && n != nil {
-		sum, measured = saturated(sum, *n), true
+	for _, d := range []Disk{u.Volumes, u.Files} {
+		if n := of(d); p.volumes && n != nil {
+			sum, measured = saturated(sum, *n), true
+		}
 	}
 	return sum, measured
 }

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -39,9 +38,9 @@ func newSummary(in *inputs, conn *Connection, podCgroups *podCgroups, volumes vo
 		LogDir: func(namespace, name string, uid types.UID) string {
 			return pods.LogDir(k.PodLogsDir, namespace, name, uid)
 		},
-		HostsFile: func(uid types.UID) string { return filepath.Join(in.folders.pod(uid), "etc-hosts") },
-		Period:    k.VolumeStatsAggPeriod.Duration,
-		Logger:    in.cfg.Logger,
+		PodDir: in.folders.pod,
+		Period: k.VolumeStatsAggPeriod.Duration,
+		Logger: in.cfg.Logger,
 	}
 	source := "cri"
 	if podCgroups != nil {

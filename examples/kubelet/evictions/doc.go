@@ -10,7 +10,8 @@
 // A pass every ten seconds must not read the cgroups of all containers. So it reads the node alone,
 // and pods only when a resource is near a threshold. Limits of emptyDir volumes use the
 // measurements that are made once a minute anyway. For limits of ephemeral storage the runtime
-// reports the sizes of the writable layers.
+// reports the sizes of the writable layers. /etc/hosts and termination messages, which containers
+// can fill, are read at each pass; upstream does not count the latter.
 //
 // # Ignored figures
 //

@@ -26,6 +26,8 @@ type Stats interface {
 	// Storage returns the last measured disk usage of pods without the writable layers of
 	// containers.
 	Storage(ctx context.Context, pods []*v1.Pod) map[types.UID]statsapi.PodStats
+	// Files returns the disk usage of /etc/hosts and the termination messages of a pod.
+	Files(uid types.UID) (bytes, inodes uint64)
 }
 
 // Config configures a Measurer. All but Policy and Logger are required.
@@ -93,7 +95,7 @@ func (m *Measurer) Measure(ctx context.Context) (u eviction.Usage, err error) {
 	for i := range s.Pods {
 		stats[types.UID(s.Pods[i].PodRef.UID)] = &s.Pods[i]
 	}
-	u.Signals, u.Pods = m.signals(s), podUsages(pods, stats)
+	u.Signals, u.Pods = m.signals(s), m.podUsages(pods, stats)
 	return u, nil
 }
 
@@ -161,7 +163,7 @@ func (m *Measurer) limited(ctx context.Context, pods []*v1.Pod) (map[types.UID]e
 	for uid, s := range known {
 		stats[uid] = &s
 	}
-	out := podUsages(pods, stats)
+	out := m.podUsages(pods, stats)
 	if !written {
 		return out, nil
 	}

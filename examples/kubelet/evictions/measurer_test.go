@@ -75,6 +75,8 @@ func (s *scene) Storage(_ context.Context, pods []*v1.Pod) map[types.UID]statsap
 	return out
 }
 
+func (s *scene) Files(types.UID) (bytes, inodes uint64) { return 11, 2 }
+
 // measure measures once and returns the requests.
 func (s *scene) measure(t *testing.T, m *Measurer) (eviction.Usage, string) {
 	t.Helper()
@@ -118,6 +120,8 @@ func TestMeasureOnlyRequiredParts(t *testing.T) {
 	require.Equal(t, "node storage", asked)
 	require.Len(t, u.Pods, 1)
 	require.Equal(t, map[string]uint64{"v": 3}, u.Pods["volume"].EmptyDirs)
+	files := eviction.Disk{Bytes: new(uint64(11)), Inodes: new(uint64(2))}
+	require.Equal(t, files, u.Pods["volume"].Files)
 
 	s.pods = append(s.pods, podWith("layers", withLimit))
 	u, asked = s.measure(t, m)
@@ -129,6 +133,7 @@ func TestMeasureOnlyRequiredParts(t *testing.T) {
 	require.Equal(t, "node all", asked)
 	require.Len(t, u.Pods, 3)
 	require.Equal(t, uint64(7), *u.Pods["plain"].Memory)
+	require.Equal(t, files, u.Pods["plain"].Files)
 
 	s.available, m.cfg.Policy.LocalStorage = 500, false
 	_, asked = s.measure(t, m)

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
+	"github.com/podwright/podwright/examples/kubelet/summary"
 	"github.com/podwright/podwright/syncloop/eviction"
 )
 
@@ -48,8 +49,8 @@ func Signals(s *statsapi.Summary) map[eviction.Signal]eviction.Reading {
 	return out
 }
 
-// PodUsage returns a pod's usage from its stats. Of its volumes, those that are on the node's disk
-// and are deleted with the pod count; hostPath volumes do not.
+// PodUsage returns a pod's usage from its stats, which do not have PodUsage.Files. Of its volumes,
+// the same count as for the ephemeral storage in the stats (summary.Local).
 func PodUsage(pod *v1.Pod, s *statsapi.PodStats) eviction.PodUsage {
 	u := eviction.PodUsage{EmptyDirs: map[string]uint64{}, Containers: map[string]eviction.ContainerUsage{}}
 	if s.Memory != nil {
@@ -78,7 +79,7 @@ func PodUsage(pod *v1.Pod, s *statsapi.PodStats) eviction.PodUsage {
 		if of.EmptyDir != nil && used.Bytes != nil {
 			u.EmptyDirs[of.Name] = *used.Bytes
 		}
-		if of.EmptyDir != nil && of.EmptyDir.Medium != v1.StorageMediumMemory || of.ConfigMap != nil {
+		if summary.Local(of) {
 			u.Volumes.Bytes, u.Volumes.Inodes = sum(u.Volumes.Bytes, used.Bytes), sum(u.Volumes.Inodes, used.Inodes)
 		}
 	}
@@ -102,12 +103,17 @@ func sum(a, b *uint64) *uint64 {
 	return new(*a + *b)
 }
 
-func podUsages(pods []*v1.Pod, stats map[types.UID]*statsapi.PodStats) map[types.UID]eviction.PodUsage {
+func (m *Measurer) podUsages(pods []*v1.Pod, stats map[types.UID]*statsapi.PodStats) map[types.UID]eviction.PodUsage {
 	out := map[types.UID]eviction.PodUsage{}
 	for _, pod := range pods {
-		if s := stats[pod.UID]; s != nil {
-			out[pod.UID] = PodUsage(pod, s)
+		s := stats[pod.UID]
+		if s == nil {
+			continue
 		}
+		u := PodUsage(pod, s)
+		bytes, inodes := m.cfg.Stats.Files(pod.UID)
+		u.Files = eviction.Disk{Bytes: &bytes, Inodes: &inodes}
+		out[pod.UID] = u
 	}
 	return out
 }

@@ -56,6 +56,7 @@ func TestPodUsage(t *testing.T) {
 		volume("disk", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}), volume("memory", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}),
 		volume("config", v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}), volume("claim", v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{}}),
 		volume("unmeasured", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}),
+		volume("huge", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumHugePages}}),
 	}}}
 	s := &statsapi.PodStats{
 		Memory: &statsapi.MemoryStats{WorkingSetBytes: new(uint64(9))}, ProcessStats: &statsapi.ProcessStats{ProcessCount: new(uint64(8))},
@@ -63,14 +64,14 @@ func TestPodUsage(t *testing.T) {
 			{Name: "a", Memory: &statsapi.MemoryStats{WorkingSetBytes: new(uint64(5))}, Rootfs: new(used(10)), Logs: new(used(20))}, {Name: "b"},
 		},
 		VolumeStats: []statsapi.VolumeStats{
-			{Name: "disk", FsStats: used(100)}, {Name: "memory", FsStats: used(200)}, {Name: "config", FsStats: used(400)}, {Name: "claim", FsStats: used(800)}, {Name: "unmeasured"}, {Name: "stranger", FsStats: used(1600)},
+			{Name: "disk", FsStats: used(100)}, {Name: "memory", FsStats: used(200)}, {Name: "config", FsStats: used(400)}, {Name: "claim", FsStats: used(800)}, {Name: "huge", FsStats: used(3200)}, {Name: "unmeasured"}, {Name: "stranger", FsStats: used(1600)},
 		},
 	}
 	at := func(n uint64) eviction.Disk { return eviction.Disk{Bytes: &n, Inodes: new(n + 1)} }
 	require.Equal(t, eviction.PodUsage{
 		Memory: new(uint64(9)), Processes: new(uint64(8)),
 		Volumes:    eviction.Disk{Bytes: new(uint64(500)), Inodes: new(uint64(502))},
-		EmptyDirs:  map[string]uint64{"disk": 100, "memory": 200},
+		EmptyDirs:  map[string]uint64{"disk": 100, "memory": 200, "huge": 3200},
 		Containers: map[string]eviction.ContainerUsage{"a": {Memory: new(uint64(5)), Root: at(10), Logs: at(20)}, "b": {}},
 	}, PodUsage(pod, s))
 	require.Equal(t, eviction.PodUsage{EmptyDirs: map[string]uint64{}, Containers: map[string]eviction.ContainerUsage{}}, PodUsage(pod, &statsapi.PodStats{}))

@@ -81,7 +81,7 @@ func (in *reading) container(c *stats.Container, have storage) statsapi.Containe
 }
 
 // ephemeral returns a pod's usage of the node's disk: the writable layers and logs of its
-// containers, its local volumes and its /etc/hosts. Unknown parts are left out; it returns nil if
+// containers, its local volumes, its /etc/hosts and its termination messages. Unknown parts are left out; it returns nil if
 // all of them are unknown.
 func (in *reading) ephemeral(s *statsapi.PodStats, have storage) *statsapi.FsStats {
 	var bytes, inodes uint64
@@ -104,8 +104,8 @@ func (in *reading) ephemeral(s *statsapi.PodStats, have storage) *statsapi.FsSta
 			add(&s.VolumeStats[i].FsStats)
 		}
 	}
-	if have.hosts > 0 {
-		add(&statsapi.FsStats{UsedBytes: new(uint64(have.hosts)), InodesUsed: new(uint64(1))})
+	if have.files.inodes > 0 {
+		add(&statsapi.FsStats{UsedBytes: &have.files.bytes, InodesUsed: &have.files.inodes})
 	}
 	if !known {
 		return nil

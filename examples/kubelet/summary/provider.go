@@ -49,9 +49,11 @@ type Config struct {
 	Volume func(ctx context.Context, pod *v1.Pod, name string) (dir string, ok bool)
 	// LogDir returns the folder of a pod's logs, which has a subfolder for each container.
 	LogDir func(namespace, name string, uid types.UID) string
-	// HostsFile returns the path of a pod's /etc/hosts, or "" if the pod has none. Optional.
-	HostsFile func(uid types.UID) string
-	Meter     *usage.Meter
+	// PodDir returns the agent's folder of a pod, with the files that containers can fill:
+	// etc-hosts, and a termination message of each instance at containers/NAME/INSTANCE. Optional:
+	// without it they do not count.
+	PodDir func(uid types.UID) string
+	Meter  *usage.Meter
 	// Period is the period of measurements of volumes and logs (volumeStatsAggPeriod). Default: 1
 	// min. A negative period disables them.
 	Period time.Duration

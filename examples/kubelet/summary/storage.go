@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
@@ -24,8 +25,11 @@ import (
 type storage struct {
 	volumes []volume
 	logs    map[string]usage.Usage // by container
-	hosts   int64                  // size of /etc/hosts in bytes, or zero
+	files   files
 }
+
+// files is the usage of the files that the agent makes for a pod.
+type files struct{ bytes, inodes uint64 }
 
 type volume struct {
 	name  string
@@ -177,7 +181,7 @@ func (p *Provider) lastMeasured(ctx context.Context, seen []stats.Pod) map[types
 	out := make(map[types.UID]storage, len(seen))
 	for _, s := range seen {
 		uid := types.UID(s.UID)
-		have := storage{logs: map[string]usage.Usage{}, hosts: p.hosts(uid)}
+		have := storage{logs: map[string]usage.Usage{}, files: p.files(uid)}
 		for _, c := range s.Containers {
 			if u, ok := p.cfg.Meter.Known(filepath.Join(p.cfg.LogDir(s.Namespace, s.Name, uid), c.Name)); ok {
 				have.logs[c.Name] = u
@@ -192,7 +196,7 @@ func (p *Provider) lastMeasured(ctx context.Context, seen []stats.Pod) map[types
 		}
 		p.folders(ctx, pod, func(v *v1.Volume, dir string) {
 			if u, ok := p.cfg.Meter.Known(dir); ok {
-				have.volumes = append(have.volumes, volume{name: v.Name, claim: claim(pod, v), local: local(v), usage: u})
+				have.volumes = append(have.volumes, volume{name: v.Name, claim: claim(pod, v), local: Local(v), usage: u})
 			}
 		})
 		out[pod.UID] = have
@@ -218,16 +222,37 @@ func (p *Provider) Storage(ctx context.Context, pods []*v1.Pod) map[types.UID]st
 	return out
 }
 
-func (p *Provider) hosts(uid types.UID) int64 {
-	if p.cfg.HostsFile == nil {
-		return 0
-	}
-	info, err := os.Lstat(p.cfg.HostsFile(uid))
-	if err != nil {
-		return 0
-	}
-	return info.Size()
+// Files returns the disk usage of the files that the agent makes for a pod, and that containers
+// can fill: /etc/hosts and the termination messages of all instances.
+func (p *Provider) Files(uid types.UID) (bytes, inodes uint64) {
+	f := p.files(uid)
+	return f.bytes, f.inodes
 }
+
+func (p *Provider) files(uid types.UID) (sum files) {
+	if p.cfg.PodDir == nil {
+		return files{}
+	}
+	dir := p.cfg.PodDir(uid)
+	add := func(path string) {
+		var is unix.Stat_t
+		if err := unix.Lstat(path, &is); err == nil {
+			sum.bytes, sum.inodes = sum.bytes+uint64(is.Blocks)*blockSize, sum.inodes+1
+		}
+	}
+	add(filepath.Join(dir, "etc-hosts"))
+	containers, _ := os.ReadDir(filepath.Join(dir, "containers")) // missing without containers
+	for _, c := range containers {
+		messages, _ := os.ReadDir(filepath.Join(dir, "containers", c.Name())) // removed meanwhile
+		for _, m := range messages {
+			add(filepath.Join(dir, "containers", c.Name(), m.Name()))
+		}
+	}
+	return sum
+}
+
+// blockSize is the unit of Stat_t.Blocks in bytes.
+const blockSize = 512
 
 // claim returns the name of the volume's PersistentVolumeClaim, or "".
 func claim(pod *v1.Pod, v *v1.Volume) string {
@@ -240,9 +265,9 @@ func claim(pod *v1.Pod, v *v1.Volume) string {
 	return ""
 }
 
-// local reports whether a volume is on the node's disk and is deleted with its pod. As upstream,
+// Local reports whether a volume is on the node's disk and is deleted with its pod. As upstream,
 // volumes with API objects other than ConfigMaps count as in memory.
-func local(v *v1.Volume) bool {
+func Local(v *v1.Volume) bool {
 	return v.EmptyDir != nil && v.EmptyDir.Medium == v1.StorageMediumDefault || v.ConfigMap != nil
 }
 

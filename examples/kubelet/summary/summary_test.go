@@ -81,8 +81,8 @@ func newScene(t testing.TB, n int, change func(*scene)) (*scene, *Provider) {
 		Volume: func(_ context.Context, pod *v1.Pod, name string) (string, bool) {
 			return filepath.Join(s.root, "volumes", string(pod.UID), name), name != "absent"
 		},
-		LogDir:    func(_, _ string, uid types.UID) string { return filepath.Join(s.root, "logs", string(uid)) },
-		HostsFile: func(uid types.UID) string { return filepath.Join(s.root, "hosts", string(uid)) },
+		LogDir: func(_, _ string, uid types.UID) string { return filepath.Join(s.root, "logs", string(uid)) },
+		PodDir: func(uid types.UID) string { return filepath.Join(s.root, "pods", string(uid)) },
 	}
 	if change != nil {
 		change(s)
@@ -128,7 +128,9 @@ func (s *scene) pod(t testing.TB, i int, places map[string]string) {
 		write(64<<10, "volumes", uid, v, "f")
 	}
 	write(32<<10, "logs", uid, "c", "0.log")
-	write(100, "hosts", uid)
+	write(40<<10, "pods", uid, "etc-hosts")
+	write(80<<10, "pods", uid, "containers", "c", "00000000")
+	write(20<<10, "pods", uid, "containers", "c", "00000001")
 
 	config := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: pod.Name, Namespace: "ns", Uid: uid}}
 	sandbox, err := s.RunPodSandbox(t.Context(), config, "")
@@ -235,7 +237,10 @@ func TestSummary(t *testing.T) {
 	require.Nil(t, pod.VolumeStats[0].PVCRef)
 	require.Equal(t, statsapi.PVCReference{Namespace: "ns", Name: "data"}, *pod.VolumeStats[2].PVCRef)
 	require.Equal(t, "p000-own", pod.VolumeStats[3].PVCRef.Name)
-	require.Equal(t, *pod.Containers[0].Rootfs.UsedBytes+*pod.Containers[0].Logs.UsedBytes+*pod.VolumeStats[0].UsedBytes+100, *pod.EphemeralStorage.UsedBytes, "memory and claims do not count")
+	files, inodes := p.Files(types.UID(pod.PodRef.UID))
+	require.GreaterOrEqual(t, files, uint64(140<<10), "/etc/hosts and termination messages")
+	require.EqualValues(t, 3, inodes)
+	require.Equal(t, *pod.Containers[0].Rootfs.UsedBytes+*pod.Containers[0].Logs.UsedBytes+*pod.VolumeStats[0].UsedBytes+files, *pod.EphemeralStorage.UsedBytes, "memory and claims do not count")
 	require.Equal(t, n.Fs.CapacityBytes, pod.EphemeralStorage.CapacityBytes)
 
 	few, err := p.Summary(t.Context(), CPUAndMemory)
