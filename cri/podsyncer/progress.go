@@ -17,11 +17,13 @@ const (
 	progressEvery = time.Second
 )
 
-// progress publishes a pod's status during a sync. An observation older than the published one
-// is dropped, because it would undo newer facts.
+// progress publishes a pod's status during a sync or a stop. An observation older than the
+// published one is dropped, because it would undo newer facts.
 type progress struct {
 	s *Syncer
 	w podworkers.Work
+	// stopping is true for a pod that is being stopped. It gets no new probes.
+	stopping bool
 
 	mu     sync.Mutex
 	newest time.Time // time of the last published observation
@@ -43,15 +45,19 @@ func (p *progress) sandboxReady([]string) {
 	p.show(now, func() { p.s.publishReadyToStart(p.w.Pod, now) })
 }
 
-// follow publishes the pod's state during a long sync: while one container pulls its image or runs
-// its postStart handler, others run already and are probed. The returned function stops follow and
-// waits for its end.
+// follow publishes the pod's state during a long sync or stop. While one container pulls its image
+// or runs its postStart handler, others run already and are probed. While one container stops,
+// others have stopped and are not ready. The returned function stops follow and waits for its end.
 func (p *progress) follow(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	looked := time.Now()
+	pause := progressAfter
+	if p.stopping {
+		pause = progressEvery
+	}
 	var following sync.WaitGroup
 	following.Go(func() {
-		for pause := progressAfter; run.Sleep(ctx, pause); pause = progressEvery {
+		for ; run.Sleep(ctx, pause); pause = progressEvery {
 			observed := p.s.observer.whileChanging(ctx, p.w.Pod.UID, looked)
 			if observed == nil {
 				continue
@@ -59,7 +65,9 @@ func (p *progress) follow(ctx context.Context) (end func()) {
 			looked = observed.ObservedAt
 			p.show(looked, func() {
 				p.s.publish(p.w, observed, false)
-				_ = p.s.probes.AddPod(p.w.Pod) // SyncPod returns probe errors
+				if !p.stopping {
+					_ = p.s.probes.AddPod(p.w.Pod) // SyncPod returns probe errors
+				}
 			})
 		}
 	})

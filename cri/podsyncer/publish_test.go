@@ -15,11 +15,13 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/internal/testkit/testagent"
+	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/filesink"
 	"github.com/podwright/podwright/status/writer"
@@ -140,6 +142,58 @@ func TestALongSyncIsShown(t *testing.T) {
 				require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
 			})
 		})
+	}
+}
+
+// While one container of a pod takes long to stop, in its preStop handler or after SIGTERM, the
+// status shows that another one has ended: it is terminated and not ready, and the pod is not
+// ready. The phase does not end before the last container.
+func TestALongStopIsShown(t *testing.T) {
+	ends := map[string]func(w *harness, pod *v1.Pod){
+		"deletion": func(w *harness, pod *v1.Pod) {
+			deleted := pod.DeepCopy()
+			deleted.DeletionTimestamp, deleted.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now()}, new(int64(30))
+			w.set(deleted)
+		},
+		"dropped by its source": func(w *harness, pod *v1.Pod) { w.set() },
+		"deadline": func(w *harness, pod *v1.Pod) {
+			late := pod.DeepCopy()
+			late.Spec.ActiveDeadlineSeconds = new(int64(1))
+			w.set(late)
+		},
+		"eviction": func(w *harness, pod *v1.Pod) {
+			fails := func(s *v1.PodStatus) { s.Phase, s.Reason = v1.PodFailed, "Evicted" }
+			require.NoError(w.t, w.agent.workers.UpdatePod(podworkers.Update{
+				Type: podworkers.UpdateKill, Pod: pod, Kill: &podworkers.KillOptions{Evict: true, Status: fails},
+			}))
+		},
+	}
+	for end, begin := range ends {
+		for name, cfg := range map[string]fake.Config{"with events": {}, "without events": {Unimplemented: []string{"GetContainerEvents"}}} {
+			t.Run(end+", "+name, func(t *testing.T) {
+				cfg.Programs = fake.ByContainer(map[string]fake.Program{"b": func(ctx context.Context, p *fake.Process) int {
+					p.Signals() // SIGTERM has no effect
+					<-ctx.Done()
+					return 0
+				}}, fake.SleepUntilStopped)
+				cfg.Exec = testagent.NewAnswers().Exec()
+				inHarness(t, cfg, func(w *harness) {
+					pod := newPod("1", v1.RestartPolicyAlways, "a", "b")
+					pod.Spec.Containers[0].ReadinessProbe = asking("ready", 1)
+					pod.Spec.TerminationGracePeriodSeconds = new(int64(30))
+					w.run(5*time.Second, pod)
+					require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
+					begin(w, pod)
+					w.Sleep(4 * time.Second)
+					a := w.container("1", "a")
+					require.NotNil(t, a.State.Terminated, "%+v", a.State)
+					require.False(t, a.Ready)
+					require.NotNil(t, w.container("1", "b").State.Running)
+					require.Equal(t, v1.ConditionFalse, w.condition("1", v1.PodReady))
+					require.Equal(t, v1.ConditionFalse, w.condition("1", v1.ContainersReady))
+				})
+			})
+		}
 	}
 }
 

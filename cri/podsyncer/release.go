@@ -52,7 +52,7 @@ func (s *Syncer) stopLate(ctx context.Context, w podworkers.Work) error {
 		return err
 	}
 	shortest := int64(1)
-	_, err = s.stop(ctx, observed, pods.KillRequest{Pod: w.Pod, GraceSeconds: &shortest})
+	_, err = s.stop(ctx, observed, pods.KillRequest{Pod: w.Pod, GraceSeconds: &shortest}, nil)
 	return err
 }
 

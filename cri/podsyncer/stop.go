@@ -38,9 +38,10 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, w podworkers.Work) erro
 			return err
 		}
 	}
-	published := s.publishEnding(ctx, w, known, dropped)
+	shown := &progress{s: s, w: w, stopping: true}
+	published := s.publishEnding(ctx, shown, known, dropped)
 	defer func() { _ = published() }()
-	stopped, err := s.stop(ctx, known, pods.KillRequest{Pod: w.Pod, GraceSeconds: graceOf(w)})
+	stopped, err := s.stop(ctx, known, pods.KillRequest{Pod: w.Pod, GraceSeconds: graceOf(w)}, shown)
 	if panicked := published(); err == nil {
 		err = panicked
 	}
@@ -55,9 +56,11 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, w podworkers.Work) erro
 
 // publishEnding publishes and saves that a pod is ending. For a dropped pod it forgets the record and
 // publishes in the background. The returned function waits for it.
-func (s *Syncer) publishEnding(ctx context.Context, w podworkers.Work, known *observed.Pod, dropped bool) (wait func() error) {
+func (s *Syncer) publishEnding(ctx context.Context, shown *progress, known *observed.Pod, dropped bool) (wait func() error) {
+	w := shown.w
+	publish := func() { shown.show(known.ObservedAt, func() { s.publish(w, known, false) }) }
 	if !dropped {
-		s.publish(w, known, false)
+		publish()
 		s.save(ctx, w.Pod.UID)
 		return func() error { return nil }
 	}
@@ -65,7 +68,7 @@ func (s *Syncer) publishEnding(ctx context.Context, w podworkers.Work, known *ob
 	go func() {
 		done <- run.Guard("publishing the status of a deleted pod", func() error {
 			s.forget(w.Pod.UID)
-			s.publish(w, known, false)
+			publish()
 			return nil
 		})
 	}()
@@ -94,7 +97,7 @@ func (s *Syncer) SyncTerminatingOrphan(ctx context.Context, p podworkers.Runtime
 		return err
 	}
 	s.log.Info("stopping an orphaned pod", "pod", p.Namespace+"/"+p.Name, "podUID", p.UID)
-	_, err = s.stop(ctx, known, pods.KillRequest{Message: "Stopping an orphaned pod"})
+	_, err = s.stop(ctx, known, pods.KillRequest{Message: "Stopping an orphaned pod"}, nil)
 	if err == nil {
 		s.housekeep() // not after a failure: housekeeping would retry at once, forever
 	}
@@ -102,14 +105,17 @@ func (s *Syncer) SyncTerminatingOrphan(ctx context.Context, p podworkers.Runtime
 }
 
 // stop kills the pod until a later observation shows that no container runs. It gives up after
-// three attempts.
-func (s *Syncer) stop(ctx context.Context, known *observed.Pod, r pods.KillRequest) (*observed.Pod, error) {
+// three attempts. shown publishes the pod's status meanwhile; nil publishes none.
+func (s *Syncer) stop(ctx context.Context, known *observed.Pod, r pods.KillRequest, shown *progress) (*observed.Pod, error) {
 	const attempts = 3
 	for range attempts {
 		podworkers.SetStep(ctx, "stopping containers")
 		r.Status = known
 		var result pods.Result
 		s.observer.change(known.UID, func() bool {
+			if shown != nil {
+				defer shown.follow(ctx)()
+			}
 			result = s.pods.KillPod(ctx, r)
 			return true
 		})
