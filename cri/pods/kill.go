@@ -47,7 +47,9 @@ type KillRequest struct {
 // regular containers and the sidecars after it have stopped. The grace period of a container
 // covers its preStop handler and this wait. The rest, at least 2 s, is the time between SIGTERM
 // and SIGKILL. A failed handler is an event and a failed stop is part of the result; neither
-// prevents further stops.
+// prevents further stops. A handler ends within about a second of its container, which is no
+// failure; the kubelet waits for the end of a sleep or request. A handler that exceeds the grace
+// period continues until its container has stopped.
 //
 // When ctx is done, KillPod cancels its calls, returns, and leaves the remaining containers
 // unchanged. To shorten a kill, cancel it and call KillPod again with a shorter grace period: that

@@ -2,7 +2,6 @@ package pods
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,9 +10,6 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/internal/run"
 )
-
-// errGraceOver is the cause when the end of the grace period cancels a preStop handler.
-var errGraceOver = errors.New("the grace period has expired")
 
 // killContainer stops one container: event, preStop handler, wait for its turn, stop.
 func (m *Manager) killContainer(ctx context.Context, k podKill, c ContainerKill) error {

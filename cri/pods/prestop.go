@@ -9,7 +9,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg/observed"
 )
@@ -121,9 +123,17 @@ func (p *preStops) retain(exists map[string]bool) {
 	}
 }
 
+// endCheckPeriod is the period of checks whether a container has ended while its preStop handler
+// runs. It also bounds each check.
+const endCheckPeriod = time.Second
+
+// errContainerEnded is the cause when the end of its container cancels a preStop handler.
+var errContainerEnded = errors.New("the container has ended")
+
 // preStop runs the container's preStop handler, if it has one and a grace period. It returns when
-// the handler returns, the grace period is over, or ctx is done. A failed or interrupted handler
-// only causes an event. join waits for an interrupted handler to return.
+// the handler returns, the container has ended, the grace period is over, or ctx is done. A failed
+// or overdue handler only causes an event. An overdue one continues until the container has
+// stopped: join cancels it and waits for its end.
 func (s *containerStop) preStop(ctx context.Context) (join func()) {
 	handler := s.preStopHandler()
 	id := s.kill.ID.ID
@@ -135,33 +145,68 @@ func (s *containerStop) preStop(ctx context.Context) (join func()) {
 		return func() {}
 	}
 	s.k.steps.container(s.kill.Name, fmt.Sprintf("running the preStop handler for at most %d s", s.grace))
-	bound, cancel := context.WithTimeoutCause(ctx, s.left(), errGraceOver)
+	bound, endWait := context.WithTimeout(ctx, s.left())
+	defer endWait()
 	leave := s.preStopSlot(bound, handler)
 	defer leave()
 	if !s.m.preStops.await(bound, id) || bound.Err() != nil {
 		s.preStopEnded(ctx, bound, false, nil)
-		return cancel
+		return func() {}
 	}
-	running := s.m.preStops.run(bound, id, s.k.identity.String()+" container "+s.kill.Name, func() error {
-		output, err := s.m.cfg.Hooks.Run(bound, s.pod, s.container, id, handler)
+	handling, cancel := context.WithCancelCause(ctx)
+	running := s.m.preStops.run(handling, id, s.k.identity.String()+" container "+s.kill.Name, func() error {
+		output, err := s.m.cfg.Hooks.Run(handling, s.pod, s.container, id, handler)
 		s.m.log.Debug("preStop handler returned", "pod", s.k.identity, "container", s.kill.Name, "output", output, "err", err)
 		return err
 	})
-	returned := running.await(bound)
-	if returned {
-		if deadline, ok := bound.Deadline(); ok && running.err != nil && !time.Now().Before(deadline) {
-			<-bound.Done() // the runtime's timeout fired just before bound's timer
-		}
+	returned, ended := s.awaitPreStop(bound, running)
+	if deadline, ok := bound.Deadline(); ok && returned && running.err != nil && !time.Now().Before(deadline) {
+		<-bound.Done() // the runtime's timeout fired just before bound's timer
+	}
+	switch {
+	case ended, returned && running.err != nil && handler.Exec == nil && s.containerEnded(bound):
+		cancel(errContainerEnded)
+		s.m.preStops.note(id)
+	case returned:
 		s.preStopEnded(ctx, bound, running.err == nil, running.err)
-	} else {
+	default:
 		s.preStopEnded(ctx, bound, false, nil)
 	}
 	return func() {
-		cancel()
+		cancel(nil)
 		if !returned {
 			s.joinPreStop(running)
 		}
 	}
+}
+
+// awaitPreStop waits until the handler has returned, the container has ended, or ctx is done.
+func (s *containerStop) awaitPreStop(ctx context.Context, handler *preStopRun) (returned, ended bool) {
+	check := time.NewTicker(endCheckPeriod)
+	defer check.Stop()
+	for {
+		select {
+		case <-handler.ended:
+			return true, false
+		case <-ctx.Done():
+			return false, false
+		case <-check.C:
+			if s.containerEnded(ctx) {
+				return false, true
+			}
+		}
+	}
+}
+
+// containerEnded reports whether the container has exited or no longer exists, according to the runtime.
+func (s *containerStop) containerEnded(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, endCheckPeriod)
+	defer cancel()
+	response, err := s.m.cfg.Runtime.ContainerStatus(ctx, s.kill.ID.ID, false)
+	if err != nil {
+		return cri.IsNotFound(err)
+	}
+	return response.GetStatus().GetState() == runtimeapi.ContainerState_CONTAINER_EXITED
 }
 
 // preStopSlot waits for a slot among the stops, so that many handlers leave the runtime time for

@@ -3,6 +3,7 @@ package pods
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,7 +16,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/probe"
 )
 
 // C30, C31: preStop and stop share the grace period, and the stop gets all of the rest.
@@ -62,6 +65,89 @@ func TestPreStopShareOfGrace(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A preStop handler ends with its container, without a failure event: if the pod is stopped, if
+// its liveness probe failed, and for a sidecar whose turn has not come.
+func TestPreStopEndsWithItsContainer(t *testing.T) {
+	app, sidecar := testPod("a"), initPod(testPod("app"), "s1")
+	for _, tc := range []struct {
+		name    string
+		pod     *v1.Pod
+		handler v1.LifecycleHandler
+		// lives is the time from the start of the handler until the container ends.
+		lives time.Duration
+		probe bool
+		want  []string
+	}{
+		{"sleep", app, sleepHandler(20), 3500 * time.Millisecond, false, []string{"4s StopContainer a 26s", "4s StopPodSandbox"}},
+		{"sleep that ends first", app, sleepHandler(2), 3500 * time.Millisecond, false, []string{"2s StopContainer a 28s", "2s StopPodSandbox"}},
+		{"failed liveness probe", app, sleepHandler(20), 3500 * time.Millisecond, true, []string{"4s StopContainer a 26s"}},
+		{"sidecar", sidecar, sleepHandler(20), 3500 * time.Millisecond, false, []string{"0s StopContainer app 30s", "9s StopContainer s1 21s", "9s StopPodSandbox"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				die, name := make(chan struct{}), "a"
+				if len(tc.pod.Spec.InitContainers) > 0 {
+					name = "s1"
+				}
+				h, l := timed(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{
+					name: func(ctx context.Context, _ *fake.Process) int {
+						select {
+						case <-die:
+						case <-ctx.Done():
+						}
+						return 1
+					},
+					"app": slow(9 * time.Second),
+				}, fake.SleepUntilStopped)})
+				pod := tc.pod.DeepCopy()
+				pod.Spec.TerminationGracePeriodSeconds = new(int64(30))
+				preStop(pod, name, tc.handler)
+				if tc.probe {
+					podfacts.Container(pod, name).LivenessProbe = &v1.Probe{}
+				}
+				status := runPod(t, h, pod)
+				synctest.Wait()
+				l.begin = time.Now()
+				time.AfterFunc(tc.lives, func() { close(die) })
+				if tc.probe {
+					r := h.m.SyncPod(t.Context(), SyncRequest{Pod: pod, Status: status, Probes: found(status.Newest(name), probe.Liveness, probe.Failure)})
+					require.NoError(t, r.Err())
+				} else {
+					h.kill(pod, nil)
+				}
+				require.ElementsMatch(t, tc.want, l.take())
+				require.NotContains(t, strings.Join(h.takeEvents(), "\n"), "Failed")
+			})
+		})
+	}
+}
+
+// A handler that does not end within the grace period continues until its container has stopped,
+// at the shortest grace period after the end.
+func TestOverduePreStopEndsWithItsContainer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, l := timed(t, fake.Config{Programs: fake.Always(stubborn)})
+		h.cfg.Hooks = handlers(func(ctx context.Context, container, _ string) (string, error) {
+			<-ctx.Done()
+			l.add("handler of %s ends", container)
+			return "", ctx.Err()
+		})
+		h.restart()
+		pod := initPod(testPod("app"), "s1", "s2")
+		for _, name := range []string{"app", "s1", "s2"} {
+			preStop(pod, name, execHandler("4000"))
+		}
+		runPod(t, h, pod)
+		synctest.Wait()
+		l.begin = time.Now()
+		h.kill(pod, new(int64(30)))
+		require.ElementsMatch(t, []string{
+			"30s StopContainer app 2s", "30s StopContainer s1 2s", "30s StopContainer s2 2s",
+			"32s handler of app ends", "32s handler of s1 ends", "32s handler of s2 ends", "32s StopPodSandbox",
+		}, l.take())
+	})
 }
 
 // #83916: a shorter grace period takes effect at any stage of the first kill: in a preStop
@@ -192,7 +278,11 @@ func TestHandlerCutOffBeforeOurTimer(t *testing.T) {
 		runs := 0
 		h.cfg.Hooks = handlers(func(ctx context.Context, _, _ string) (string, error) {
 			runs++
-			deadline, _ := ctx.Deadline()
+			deadline, ok := ctx.Deadline()
+			if !ok {
+				<-ctx.Done()
+				return "", ctx.Err()
+			}
 			time.Sleep(time.Until(deadline))
 			return "", status.Error(codes.DeadlineExceeded, "context deadline exceeded")
 		})
