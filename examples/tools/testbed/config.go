@@ -32,8 +32,11 @@ func (i instance) ConfigFile() string { return filepath.Join(i.Dir, "config.toml
 func (i instance) CNIConfDir() string { return filepath.Join(i.Dir, "cni") }
 func (i instance) HostsDir() string   { return filepath.Join(i.Dir, "hosts") }
 
-// mirrorConfig makes the local registry a mirror of Docker Hub, so that manifests with
-// "busybox:1.36" work.
+// mirrored are the registries whose images the runtimes pull from the local registry: Docker Hub,
+// so that manifests with "busybox:1.36" work, and the registry of upstream's suites (nodesuite).
+var mirrored = []string{"docker.io", "registry.k8s.io"}
+
+// mirrorConfig makes the local registry a mirror of another.
 func (i instance) mirrorConfig() string {
 	return fmt.Sprintf("server = %[1]s\n\n[host.%[1]s]\n  capabilities = [\"pull\", \"resolve\"]\n", tomlQuote("http://"+i.Registry))
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -48,6 +50,19 @@ func TestConfig(t *testing.T) {
 	}
 	_, err := testInstance("v3").config()
 	require.ErrorContains(t, err, "v3")
+}
+
+// A runtime pulls the images of Docker Hub and of registry.k8s.io from the local registry.
+func TestMirrors(t *testing.T) {
+	c := &containerd{instance: testInstance("v2")}
+	c.Dir, c.Registry = t.TempDir(), "127.0.0.1:5000"
+	c.Network = newNetwork("0a1b2c", "v2", netip.MustParsePrefix("10.64.3.0/24"))
+	require.NoError(t, c.prepare())
+	for _, host := range []string{"docker.io", "registry.k8s.io"} {
+		text, err := os.ReadFile(filepath.Join(c.HostsDir(), host, "hosts.toml"))
+		require.NoError(t, err)
+		require.Contains(t, string(text), `[host."http://127.0.0.1:5000"]`)
+	}
 }
 
 func TestTOMLQuote(t *testing.T) {

@@ -46,14 +46,17 @@ func (c *containerd) prepare() error {
 	if err != nil {
 		return err
 	}
-	hub := filepath.Join(c.HostsDir(), "docker.io")
-	for _, dir := range []string{c.CNIConfDir(), hub} {
+	if err := os.MkdirAll(c.CNIConfDir(), 0o755); err != nil {
+		return err
+	}
+	for _, host := range mirrored {
+		dir := filepath.Join(c.HostsDir(), host)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
-	}
-	if err := os.WriteFile(filepath.Join(hub, "hosts.toml"), []byte(c.mirrorConfig()), 0o644); err != nil {
-		return err
+		if err := os.WriteFile(filepath.Join(dir, "hosts.toml"), []byte(c.mirrorConfig()), 0o644); err != nil {
+			return err
+		}
 	}
 	conflist, err := c.Network.conflist(c.Dir+"/ipam", c.WithPortmap)
 	if err != nil {

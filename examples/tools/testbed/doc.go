@@ -16,7 +16,8 @@
 //	PODWRIGHT_REQUIRE_CRI      1: a test that needs a runtime fails rather than skips
 //	PODWRIGHT_CRI_V1           CRI endpoint of containerd 1.x, unix:///...
 //	PODWRIGHT_CRI_V2           CRI endpoint of containerd 2.x, unix:///...
-//	PODWRIGHT_REGISTRY         127.0.0.1:PORT, plain http; tests may push to it
+//	PODWRIGHT_REGISTRY         127.0.0.1:PORT, plain http; tests may push to it. The runtimes also
+//	                           pull the images of docker.io and registry.k8s.io from it.
 //	PODWRIGHT_IMAGE_PAUSE      the sandbox image
 //	PODWRIGHT_IMAGE_BUSYBOX    busybox with its applets below /bin
 //	PODWRIGHT_IMAGE_TESTPROG   testprog:v1; see testprog for its commands

@@ -1,22 +1,17 @@
 package main
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"os/exec"
 	"runtime"
 	"strings"
-	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/podwright/podwright/examples/tools/internal/image"
 )
 
 type testImage struct {
@@ -38,10 +33,10 @@ func testImages(ctx context.Context, c cache, t tools) ([]testImage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("busybox --list: %w", err)
 	}
-	prog := rootfs{}.program("testprog", testprog)
+	prog := image.Files{}.Program("testprog", testprog)
 	busybox := busyboxFS(t.busybox, strings.Fields(string(applets)))
 	return assemble([]recipe{
-		{name: imagePause, fs: rootfs{}.program("pause", pause), entrypoint: []string{"/pause"}},
+		{name: imagePause, fs: image.Files{}.Program("pause", pause), entrypoint: []string{"/pause"}},
 		{name: imageBusybox, fs: busybox, cmd: []string{"sh"}},
 		{name: imageTestprog, fs: prog, entrypoint: []string{"/testprog"}, env: []string{"TESTPROG_VERSION=v1"}},
 		{name: imageTestprog2, fs: prog, entrypoint: []string{"/testprog"}, env: []string{"TESTPROG_VERSION=v2"}},
@@ -61,7 +56,7 @@ const (
 
 type recipe struct {
 	name                 string
-	fs                   rootfs
+	fs                   image.Files
 	entrypoint, cmd, env []string
 }
 
@@ -78,7 +73,7 @@ func assemble(recipes []recipe) ([]testImage, error) {
 }
 
 func (r recipe) build() (v1.Image, error) {
-	layer, err := r.fs.layer()
+	layer, err := r.fs.Layer()
 	if err != nil {
 		return nil, err
 	}
@@ -98,79 +93,16 @@ func (r recipe) build() (v1.Image, error) {
 	return mutate.ConfigFile(img, cfg)
 }
 
-// rootfs is the list of entries of an image's single layer.
-type rootfs []entry
-
-type entry struct {
-	hdr  tar.Header
-	from string // host file with the content; if empty, the content is text
-	text string
-}
-
-func (fs rootfs) program(name, from string) rootfs {
-	return append(fs, entry{hdr: tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o755}, from: from})
-}
-
-func (fs rootfs) folder(name string, mode int64) rootfs {
-	return append(fs, entry{hdr: tar.Header{Name: name + "/", Typeflag: tar.TypeDir, Mode: mode}})
-}
-
-func (fs rootfs) link(name, to string) rootfs {
-	return append(fs, entry{hdr: tar.Header{Name: name, Typeflag: tar.TypeSymlink, Linkname: to, Mode: 0o777}})
-}
-
-func (fs rootfs) file(name, text string) rootfs {
-	return append(fs, entry{hdr: tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644}, text: text})
-}
-
-func busyboxFS(busybox string, applets []string) rootfs {
-	fs := rootfs{}.folder("bin", 0o755).folder("etc", 0o755).folder("root", 0o700).
-		folder("tmp", 0o1777).folder("var", 0o755).folder("www", 0o755).
-		program("bin/busybox", busybox).
-		file("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n").
-		file("etc/group", "root:x:0:\nnogroup:x:65534:\n")
+func busyboxFS(busybox string, applets []string) image.Files {
+	fs := image.Files{}.Folder("bin", 0o755).Folder("etc", 0o755).Folder("root", 0o700).
+		Folder("tmp", 0o1777).Folder("var", 0o755).Folder("www", 0o755).
+		Program("bin/busybox", busybox).
+		File("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n").
+		File("etc/group", "root:x:0:\nnogroup:x:65534:\n")
 	for _, applet := range applets {
 		if applet != "busybox" {
-			fs = fs.link("bin/"+applet, "busybox")
+			fs = fs.Link("bin/"+applet, "busybox")
 		}
 	}
 	return fs
-}
-
-// layer writes the entries with fixed owners and times, so that equal content has the same digest.
-func (fs rootfs) layer() (v1.Layer, error) {
-	var buf bytes.Buffer
-	w := tar.NewWriter(&buf)
-	for _, e := range fs {
-		if err := e.write(w); err != nil {
-			return nil, fmt.Errorf("%s: %w", e.hdr.Name, err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(buf.Bytes())), nil
-	})
-}
-
-func (e entry) write(w *tar.Writer) error {
-	content := []byte(e.text)
-	if e.from != "" {
-		var err error
-		if content, err = os.ReadFile(e.from); err != nil {
-			return err
-		}
-		if len(content) == 0 {
-			return errors.New("empty program")
-		}
-	}
-	hdr := e.hdr
-	hdr.Size = int64(len(content))
-	hdr.ModTime = time.Unix(0, 0)
-	if err := w.WriteHeader(&hdr); err != nil {
-		return err
-	}
-	_, err := w.Write(content)
-	return err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/require"
 
+	"github.com/podwright/podwright/examples/tools/internal/image"
 	"github.com/podwright/podwright/examples/tools/testbed/internal/env"
 )
 
@@ -102,8 +103,8 @@ func TestImages(t *testing.T) {
 	require.Equal(t, pause, again)
 
 	recipes := []recipe{
-		{name: "a:v1", fs: rootfs{}.program("pause", pause), entrypoint: []string{"/pause"}},
-		{name: "a:v2", fs: rootfs{}.program("pause", pause), env: []string{"X=y"}},
+		{name: "a:v1", fs: image.Files{}.Program("pause", pause), entrypoint: []string{"/pause"}},
+		{name: "a:v2", fs: image.Files{}.Program("pause", pause), env: []string{"X=y"}},
 		{name: "b:v1", fs: busyboxFS(pause, []string{"busybox", "sh"}), cmd: []string{"sh"}},
 	}
 	images, err := assemble(recipes)
@@ -129,7 +130,7 @@ func TestImages(t *testing.T) {
 	}
 	require.Len(t, digests, len(images))
 
-	_, err = assemble([]recipe{{name: "c:v1", fs: rootfs{}.program("x", filepath.Join(c.dir, "none"))}})
+	_, err = assemble([]recipe{{name: "c:v1", fs: image.Files{}.Program("x", filepath.Join(c.dir, "none"))}})
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
