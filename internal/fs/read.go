@@ -27,8 +27,9 @@ type Reading struct {
 	// caller has; it was not read again.
 	Stamp Stamp
 	Same  bool
-	// Vanished is true if the file did not exist.
-	Vanished bool
+	// Vanished is true if the file did not exist. Dangling is true for a link to a missing file,
+	// with a Problem.
+	Vanished, Dangling bool
 }
 
 // Stamp identifies one version of a file by metadata.
@@ -49,7 +50,7 @@ func (rd Reader) Read(path string, known Stamp) Reading {
 		if _, err := os.Lstat(path); err != nil {
 			return Reading{Vanished: true}
 		}
-		return Reading{Problem: "is a symbolic link to a missing file"}
+		return Reading{Problem: "is a symbolic link to a missing file", Dangling: true}
 	}
 	if err != nil {
 		return Reading{Problem: Bare(err)}

@@ -44,7 +44,7 @@ func TestRead(t *testing.T) {
 		"pipe": "is a named pipe, not a file", "socket": "is a socket, not a file",
 		"broken": "is a symbolic link to a missing file", "loop": "cannot be read: too many levels of symbolic links",
 	} {
-		require.Equal(t, Reading{Problem: want}, rd.Read(path(name), Stamp{}), name)
+		require.Equal(t, Reading{Problem: want, Dangling: name == "broken"}, rd.Read(path(name), Stamp{}), name)
 	}
 	require.Equal(t, Reading{Problem: "is a device, not a file"}, rd.Read("/dev/null", Stamp{}))
 	require.Equal(t, Reading{Vanished: true}, rd.Read(path("none"), Stamp{}))

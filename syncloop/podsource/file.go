@@ -260,7 +260,9 @@ func (f *FileSource) dropRemoved(s snapshot, v outcome) {
 	}
 	paths := make(map[string]bool, len(s.files))
 	for _, r := range s.files {
-		paths[r.path] = true
+		if !r.dangling {
+			paths[r.path] = true
+		}
 	}
 	f.logStoreError(f.store.retain(paths))
 }

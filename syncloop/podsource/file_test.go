@@ -189,8 +189,7 @@ func TestFileSourceProblems(t *testing.T) {
 		spoil func(t *testing.T, path string)
 		want  string
 	}{
-		"not YAML":      {func(t *testing.T, p string) { put(t, p, "a: [") }, "yaml"},
-		"dangling link": {func(t *testing.T, p string) { require.NoError(t, os.Symlink("nowhere", p)) }, "symbolic link to a missing file"},
+		"not YAML": {func(t *testing.T, p string) { put(t, p, "a: [") }, "yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { testProblem(t, c.spoil, c.want) })
@@ -229,6 +228,30 @@ func testProblem(t *testing.T, damage func(t *testing.T, path string), want stri
 	require.Equal(t, []string{"ADD n"}, r.next())
 	require.Empty(t, r.source.Problems())
 	require.Empty(t, r.problems, "each problem is logged once")
+}
+
+// The pod of a link to a deleted file ends like the pod of a deleted file. It does not return with
+// the next agent, not even if the link then leads to a broken file.
+func TestFileSourceDanglingLink(t *testing.T) {
+	dir, state, target := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "target")
+	put(t, target, manifestOf("m", "x"))
+	require.NoError(t, os.Symlink(target, filepath.Join(dir, "m")))
+	synctest.Test(t, func(t *testing.T) {
+		configured := func(cfg *FileConfig) { cfg.Path, cfg.StateDir, cfg.NoWatch = dir, state, true }
+		r := newSourceRig(t, configured)
+		stop := r.start()
+		require.Equal(t, []string{"ADD m"}, r.next())
+		require.NoError(t, os.Remove(target))
+		p := r.problem()
+		require.Contains(t, p.Message, "symbolic link to a missing file")
+		require.False(t, p.KeptLastGood)
+		require.Equal(t, []string{"REMOVE m"}, r.next())
+		stop()
+		put(t, target, "broken: [")
+		r = newSourceRig(t, configured)
+		r.start()
+		require.Equal(t, []string{"ADD"}, r.next())
+	})
 }
 
 func put(t testing.TB, path, content string) {

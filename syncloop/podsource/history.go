@@ -70,6 +70,8 @@ type manifest struct {
 	// bad is the error of the newest version. unresponsive is true if the newest version cannot be read.
 	bad          string
 	unresponsive bool
+	// dangling is true for a link to a missing file. Its pod ends like the pod of a missing file.
+	dangling bool
 	// folder is the folder in which the file was last seen. missingSince is the time since which it
 	// is missing.
 	folder       folderID
@@ -204,13 +206,18 @@ func (l *history) stampOf(path string) stamp {
 func (l *history) applyFiles(s snapshot, busy func(string, time.Time) time.Duration, now time.Time, v *outcome) {
 	present := make(map[string]bool, len(s.files))
 	for _, r := range s.files {
-		present[r.path] = true
+		present[r.path] = !r.dangling
 		m, ok := l.files[r.path]
 		if !ok {
 			m = &manifest{path: r.path, wasStored: l.wasStored(r.path)}
 			l.files[r.path] = m
 		}
-		m.folder, m.missingSince = s.folder, time.Time{}
+		m.folder = s.folder
+		if m.dangling = r.dangling; m.dangling {
+			m.bad, m.decoded, m.unresponsive = r.problem, false, false
+			continue
+		}
+		m.missingSince = time.Time{}
 		if m.unresponsive = r.unresponsive; m.unresponsive {
 			v.rescanWithin(retry)
 		}
@@ -223,6 +230,8 @@ func (l *history) applyFiles(s snapshot, busy func(string, time.Time) time.Durat
 		if present[path] {
 			continue
 		}
+		_, listed := present[path]
+		m.dangling = m.dangling && listed
 		if m.missingSince.IsZero() {
 			m.missingSince = now
 		}
@@ -232,8 +241,12 @@ func (l *history) applyFiles(s snapshot, busy func(string, time.Time) time.Durat
 		}
 		remaining := timeout - now.Sub(m.missingSince)
 		if remaining <= 0 || !m.inSet() || l.wasDeleted(path) {
+			v.removed = v.removed || !m.dangling || m.inSet() || m.wasStored
+			if m.dangling {
+				m.good, m.wasStored = nil, false
+				continue
+			}
 			delete(l.files, path)
-			v.removed = true
 			continue
 		}
 		if inOtherFolder {
@@ -296,7 +309,7 @@ func (l *history) decide(now time.Time, v *outcome) {
 	})
 	set := newClaims(len(candidates))
 	for _, m := range candidates {
-		if !m.missingSince.IsZero() && m.bad != "" {
+		if !m.missingSince.IsZero() && !m.dangling && m.bad != "" {
 			m.bad, m.decoded = "", false // the broken file was removed
 		}
 		refusal := ""

@@ -203,6 +203,28 @@ func TestHistory(t *testing.T) {
 			{0, folder{"@": "1", "/m/a": "a 1"}, "a 1 +/m/a", 0},
 			{s, folder{"@": "22", "/m/b": "b 2"}, "b 2 +/m/b removed", 0},
 		}},
+		// The pod ends as if the link were deleted, and no stored version revives it.
+		"a link whose target is deleted": {func(l *history) {
+			l.loadStored = func(string) *v1.Pod { return newPod("earlier", "0") }
+		}, []step{
+			{0, folder{"a": "a 1"}, "a 1 +a", 0},
+			{s, folder{"a": "->"}, "a 1", settle},
+			{s + settle - 1, folder{"a": "->"}, "a 1", time.Millisecond},
+			{s + settle, folder{"a": "->"}, "removed !a: dangling", 0},
+			{2 * s, folder{"a": "->"}, "!a: dangling", 0},
+			{3 * s, folder{"a": "!bad"}, "!a: bad", 0},
+			{4 * s, folder{"a": "a 1"}, "a 1 +a", 0},
+			{5 * s, folder{"a": "->"}, "a 1", settle},
+			{5*s + 1, folder{"a": "a 1"}, "a 1 +a", 0},
+			{6 * s, folder{"a": "!bad"}, "a 1", settle},
+			{7 * s, folder{"a": "->"}, "a 1 !a: dangling (kept)", settle},
+			{7*s + settle, folder{}, "removed", 0},
+		}},
+		"a link whose target was deleted before a restart": {kept("a"), []step{
+			{0, folder{"a": "->"}, "removed", settle},
+			{s, folder{"a": "->"}, "!a: dangling", 0},
+			{2 * s, folder{}, "removed", 0},
+		}},
 		"an unresponsive file keeps its pod": {nil, []step{
 			{0, folder{"a": "a 1"}, "a 1 +a", 0},
 			{s, folder{"a": "..."}, "a 1", settle},

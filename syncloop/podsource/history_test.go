@@ -14,7 +14,7 @@ import (
 
 // folder is a scripted folder: file names and contents. A content is "<pod name> <uid>",
 // "!<error>" for a bad manifest, "?<problem>" for an unreadable file, or "..." for a file that
-// does not respond. The content of "@" is the folder's inode.
+// does not respond, "->" for a link to a missing file. The content of "@" is the folder's inode.
 type folder map[string]string
 
 const testSettle, testHold = 250 * time.Millisecond, 20 * time.Second
@@ -46,9 +46,11 @@ func (f folder) snapshot() snapshot {
 			s.files = append(s.files, unresponsive(path))
 			continue
 		}
-		r := reading{path: path}
+		r := reading{path: path, dangling: content == "->"}
 		if problem, ok := strings.CutPrefix(content, "?"); ok {
 			r.problem = problem
+		} else if r.dangling {
+			r.problem = "dangling"
 		} else {
 			r.data = []byte(content)
 		}

@@ -37,6 +37,8 @@ type reading struct {
 	// previous one and the file was not read again.
 	stamp stamp
 	same  bool
+	// dangling is true for a link to a missing file, with a problem.
+	dangling bool
 	// unresponsive is true for a read that has not returned: the content is unknown.
 	unresponsive bool
 }
@@ -116,7 +118,7 @@ func (f *manifestReader) snapshot(stampOf func(path string) stamp) snapshot {
 			l.files = append(l.files, unresponsive(keys[i].Path))
 		case !r.Vanished:
 			l.files = append(l.files, reading{
-				path: keys[i].Path, data: r.Data, modTime: r.ModTime, problem: r.Problem, stamp: r.Stamp, same: r.Same,
+				path: keys[i].Path, data: r.Data, modTime: r.ModTime, problem: r.Problem, dangling: r.Dangling, stamp: r.Stamp, same: r.Same,
 			})
 		}
 	}
