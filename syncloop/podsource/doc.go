@@ -29,8 +29,12 @@
 // syncloop.Diff). A pod whose name changes under its UID, which is possible only for manifests
 // with a metadata.uid, is removed and added.
 //
-// Of several pods with one name or UID in a set the first is used. The others cause one
-// FailedValidation event each. Sources are independent of each other.
+// Of several pods with one name or UID in a set the first is used. A UID belongs to the first source
+// that has it, until that source's pod was removed; pods of other sources with it are ignored
+// meanwhile, so that two pods never share a worker or a folder. Pods with names that cannot be parts
+// of paths are ignored from every source: a UID, namespace, name, container or volume that the API
+// server would refuse. Each ignored pod causes one FailedValidation event. Otherwise sources are
+// independent of each other.
 //
 // Each pod is annotated with its source (kubernetes.io/config.source) and the time when it was
 // first seen (kubernetes.io/config.seen). The Merger copies the pods that it receives. The pods

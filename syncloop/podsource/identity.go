@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // ErrNoIdentity is wrapped by the errors about pods without UID, name or namespace.
@@ -67,6 +69,10 @@ func choose(pods []*v1.Pod) (taken []*v1.Pod, refused []ignoredPod, err error) {
 		if missing := missingIdentity(pod); missing != "" {
 			refused = append(refused, ignoredPod{pod, missing + ": Required value"})
 			errs = append(errs, fmt.Errorf("%w: pods[%d], namespace %q, name %q, UID %q: %s: Required value", ErrNoIdentity, i, pod.Namespace, pod.Name, pod.UID, missing))
+			continue
+		}
+		if err := podfacts.CheckNames(pod); err != nil {
+			refused = append(refused, ignoredPod{pod, err.Error()})
 			continue
 		}
 		if refusal := set.add(pod, "an earlier pod of the set"); refusal != "" {

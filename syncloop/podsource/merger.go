@@ -43,6 +43,9 @@ type Merger struct {
 
 	mu      sync.Mutex
 	sources map[string]*sourceState
+	// owners are the sources of the UIDs. A UID belongs to the first source that has it, until a
+	// set without it was handled.
+	owners map[types.UID]string
 }
 
 // sourceState is the state of one source. Its pods are copies and never change.
@@ -50,6 +53,10 @@ type sourceState struct {
 	// delivered is true after the first set, ready after the first handled set.
 	delivered, ready bool
 	newest           []*v1.Pod
+	// read are the pods of the newest set that were last read.
+	read []*v1.Pod
+	// emit is the newest emit of Set, or nil.
+	emit func(syncloop.Event)
 	// copies are the newest pods by the immutable objects that they were copied from.
 	copies map[*v1.Pod]*v1.Pod
 	// refused are the warnings about the newest set.
@@ -62,7 +69,7 @@ var _ syncloop.PodSource = (*Merger)(nil)
 func NewMerger(cfg MergerConfig) (*Merger, error) {
 	fields.Logger(&cfg.Logger)
 	fields.Default(&cfg.Event, func(v1.ObjectReference, string, string, string) {})
-	m := &Merger{cfg: cfg, sources: map[string]*sourceState{}}
+	m := &Merger{cfg: cfg, sources: map[string]*sourceState{}, owners: map[types.UID]string{}}
 	for _, name := range cfg.Sources {
 		if err := m.Register(name); err != nil {
 			return nil, fmt.Errorf("MergerConfig.Sources: %w", err)
@@ -95,7 +102,8 @@ func (m *Merger) source(name string) *sourceState {
 
 // Set replaces the complete set of pods of a source; an empty set means that it has none. The pods
 // are copied. Of several pods with one name and namespace, or one UID, the first is taken and the
-// others are ignored with a warning. Pods without UID, name or namespace are ignored, too; the
+// others are ignored with a warning, and so are pods with the UID of another source's pod, until
+// that pod is removed, and pods with names that are unsafe in paths. Pods without UID, name or namespace are ignored, too; the
 // returned error wraps ErrNoIdentity and names them with the field. The remaining pods are taken.
 // Set registers the source.
 //
@@ -124,9 +132,7 @@ func (m *Merger) set(source string, pods []*v1.Pod, constant bool, emit func(syn
 
 // replaceSet replaces the set of a source. Each name and UID occurs once in pods.
 func (m *Merger) replaceSet(source string, pods []*v1.Pod, refused []ignoredPod, constant bool, emit func(syncloop.Event)) {
-	if m.store(source, pods, refused, constant) {
-		m.warn(source, refused)
-	}
+	m.warn(source, m.store(source, pods, refused, constant, emit))
 	if emit != nil {
 		emit(changed(source))
 	}
@@ -138,20 +144,70 @@ func changed(source string) syncloop.Event {
 	return syncloop.Event{Kind: syncloop.PodsChanged, Source: source}
 }
 
-// store stores a set and reports whether the refused pods have changed since the previous set.
-func (m *Merger) store(source string, taken []*v1.Pod, refused []ignoredPod, constant bool) (news bool) {
-	var warnings strings.Builder
-	for _, r := range refused {
-		fmt.Fprintln(&warnings, podfacts.FullName(r.pod), r.pod.UID, r.message)
-	}
+// store stores a set and returns the refused pods if they have changed since the previous set.
+func (m *Merger) store(source string, taken []*v1.Pod, refused []ignoredPod, constant bool, emit func(syncloop.Event)) []ignoredPod {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	src := m.source(source)
 	src.copyPods(source, taken, constant, time.Now())
 	src.delivered = true
-	news = src.refused != warnings.String()
+	if emit != nil {
+		src.emit = emit
+	}
+	refused = append(refused, m.claimUIDs(source, src.newest)...)
+	var warnings strings.Builder
+	for _, r := range refused {
+		fmt.Fprintln(&warnings, podfacts.FullName(r.pod), r.pod.UID, r.message)
+	}
+	if src.refused == warnings.String() {
+		return nil
+	}
 	src.refused = warnings.String()
-	return news
+	return refused
+}
+
+// claimUIDs makes a source the owner of the UIDs that have none, and returns the pods whose UID
+// another source owns. The caller holds mu.
+func (m *Merger) claimUIDs(source string, pods []*v1.Pod) (refused []ignoredPod) {
+	for _, pod := range pods {
+		switch owner, owned := m.owners[pod.UID]; {
+		case !owned:
+			m.owners[pod.UID] = source
+		case owner != source:
+			refused = append(refused, ignoredPod{pod, fmt.Sprintf("metadata.uid: %s is already the UID of a pod of source %s", pod.UID, owner)})
+		}
+	}
+	return refused
+}
+
+// releaseUIDs ends the ownership of UIDs that are in neither the newest set of a source nor the set
+// that was last read. It returns the emits of the sources that own such a UID now. The caller holds
+// mu.
+func (m *Merger) releaseUIDs(source string, src *sourceState) (heirs map[string]func(syncloop.Event)) {
+	has := make(map[types.UID]bool, len(src.newest))
+	for _, pods := range [][]*v1.Pod{src.newest, src.read} {
+		for _, pod := range pods {
+			has[pod.UID] = true
+		}
+	}
+	for uid, owner := range m.owners {
+		if owner != source || has[uid] {
+			continue
+		}
+		delete(m.owners, uid)
+		for _, name := range slices.Sorted(maps.Keys(m.sources)) {
+			other := m.sources[name]
+			if slices.ContainsFunc(other.newest, func(pod *v1.Pod) bool { return pod.UID == uid }) {
+				m.owners[uid] = name
+				if heirs == nil {
+					heirs = map[string]func(syncloop.Event){}
+				}
+				heirs[name] = other.emit
+				break
+			}
+		}
+	}
+	return heirs
 }
 
 // copyOf returns a copy with separate annotations. The copy of an immutable pod shares the
@@ -218,8 +274,8 @@ func (m *Merger) warn(source string, refused []ignoredPod) {
 	}
 }
 
-// Pods returns the newest set of a source, or false before the first one. The pods are shared and
-// never change.
+// Pods returns the newest set of a source without the pods whose UID another source owns, or false
+// before the first set. The pods are shared and never change.
 func (m *Merger) Pods(source string) (pods []*v1.Pod, delivered bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -227,15 +283,25 @@ func (m *Merger) Pods(source string) (pods []*v1.Pod, delivered bool) {
 	if !ok || !src.delivered {
 		return nil, false
 	}
-	return slices.Clone(src.newest), true
+	src.read = slices.DeleteFunc(slices.Clone(src.newest), func(pod *v1.Pod) bool { return m.owners[pod.UID] != source })
+	return slices.Clone(src.read), true
 }
 
-// Handled records that a set of a source has been handled, which makes the source ready.
+// Handled records that a set of a source has been handled, which makes the source ready. The UIDs
+// of its removed pods are then free for other sources, which emit syncloop.PodsChanged if they have
+// such a pod.
 func (m *Merger) Handled(source string) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	var heirs map[string]func(syncloop.Event)
 	if src, ok := m.sources[source]; ok && src.delivered {
 		src.ready = true
+		heirs = m.releaseUIDs(source, src)
+	}
+	m.mu.Unlock()
+	for name, emit := range heirs {
+		if emit != nil {
+			emit(changed(name))
+		}
 	}
 }
 

@@ -136,10 +136,12 @@ func TestMergerRefusesPodsWithoutIdentity(t *testing.T) {
 	sets := make(chan []*v1.Pod, 1)
 	sets <- set
 	close(sets)
+	m = newMerger(t, MergerConfig{})
 	channel, err := FromChannel(m.Merger, "channel", sets)
 	require.NoError(t, err)
 	require.NoError(t, channel.Run(t.Context(), ignoreEvent))
 	require.Equal(t, []string{"ADD good/1"}, trace(m.Changes("channel")))
+	m = newMerger(t, MergerConfig{})
 	seq, err := FromSeq(m.Merger, "seq", func(context.Context) iter.Seq2[[]*v1.Pod, error] {
 		return func(yield func([]*v1.Pod, error) bool) { yield(set, nil) }
 	})
@@ -149,7 +151,7 @@ func TestMergerRefusesPodsWithoutIdentity(t *testing.T) {
 }
 
 // S3: of two pods with one full name, or one UID, in a set the first is taken. The other causes
-// one warning event for all repetitions of the set. Another source may have either.
+// one warning event for all repetitions of the set. Another source may have the name.
 func TestMergerIgnoresDuplicates(t *testing.T) {
 	var events []string
 	m := newMerger(t, MergerConfig{Event: func(ref v1.ObjectReference, eventtype, reason, message string) {
@@ -169,6 +171,60 @@ func TestMergerIgnoresDuplicates(t *testing.T) {
 	require.NoError(t, m.Set("api", set[:1]))
 	require.NoError(t, m.Set("api", set[:2]))
 	require.Len(t, events, 3, "the pod was missing from a set")
+}
+
+// Names that cannot be parts of paths are refused from every source, and affect no other pod.
+func TestMergerRefusesUnsafeNames(t *testing.T) {
+	var events []string
+	m := newMerger(t, MergerConfig{Event: func(ref v1.ObjectReference, _, reason, message string) {
+		events = append(events, reason+" "+message)
+	}})
+	require.NoError(t, m.Set("api", []*v1.Pod{
+		newPod("a", "../../etc"), newPod("good", "1"), newPod("../b", "2"), newPod("c", "3", func(pod *v1.Pod) { pod.Namespace = "a/b" }),
+		newPod("d", "4", func(pod *v1.Pod) { pod.Spec.Containers = []v1.Container{{Name: ".."}} }),
+	}))
+	require.Equal(t, []string{"ADD good/1"}, trace(m.Changes("api")))
+	require.Equal(t, []string{
+		`FailedValidation pod from api ignored: metadata.uid: Invalid value: "../../etc": is not usable as a folder name`,
+		`FailedValidation pod from api ignored: metadata.name: Invalid value: "../b": is not a DNS-1123 subdomain`,
+		`FailedValidation pod from api ignored: metadata.namespace: Invalid value: "a/b": is not a DNS-1123 label`,
+		`FailedValidation pod from api ignored: name of a container: Invalid value: "..": is not a DNS-1123 label`,
+	}, events)
+}
+
+// A UID belongs to the first source that has it, until a set of that source without it was handled.
+// The pod of the other source is then added.
+func TestMergerUIDBelongsToOneSource(t *testing.T) {
+	var events, emitted []string
+	m := newMerger(t, MergerConfig{Event: func(ref v1.ObjectReference, _, reason, message string) {
+		events = append(events, ref.Name+" "+reason+" "+message)
+	}})
+	emit := func(e syncloop.Event) { emitted = append(emitted, e.Source) }
+	api := []*v1.Pod{newPod("b", "1"), newPod("c", "2")}
+	require.NoError(t, m.Set("file", []*v1.Pod{newPod("a", "1")}))
+	require.Equal(t, []string{"ADD a/1"}, trace(m.Changes("file")))
+	for range 2 {
+		require.NoError(t, m.Merger.SetConstant("api", api, emit))
+	}
+	require.Equal(t, []string{"ADD c/2"}, trace(m.Changes("api")))
+	require.Equal(t, []string{"b FailedValidation pod from api ignored: metadata.uid: 1 is already the UID of a pod of source file"}, events)
+	m.Handled("api")
+	m.Handled("file")
+	require.Empty(t, m.Changes("api"))
+
+	emitted = nil
+	require.NoError(t, m.Set("file", nil))
+	m.Handled("file") // of the set before
+	require.Empty(t, m.Changes("api"), "the removal was not read")
+	require.Equal(t, []string{"REMOVE a/1"}, trace(m.Changes("file")))
+	require.Empty(t, m.Changes("api"), "the removal was not handled")
+	require.Empty(t, emitted)
+	m.Handled("file")
+	require.Equal(t, []string{"api"}, emitted)
+	require.Equal(t, []string{"ADD b/1"}, trace(m.Changes("api")))
+
+	require.NoError(t, m.Set("file", []*v1.Pod{newPod("a", "1")}))
+	require.Empty(t, m.Changes("file"), "the UID belongs to the other source now")
 }
 
 // A set that an iterator yields with an error, or after the stop, is ignored. Each Run creates a

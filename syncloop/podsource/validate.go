@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -56,9 +55,6 @@ func joinErrors[S ~[]E, E error](errs S) error {
 // with very many.
 const maxAnnotations = 256 << 10
 
-// safeUID matches UIDs that are safe as folder names.
-var safeUID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$`)
-
 func (c *checker) checkMeta(d Decoder) {
 	meta, pod := field.NewPath("metadata"), c.pod
 	if !c.required(meta.Child("name"), pod.Name) {
@@ -74,7 +70,7 @@ func (c *checker) checkMeta(d Decoder) {
 	if pod.Namespace != "" {
 		c.invalid(meta.Child("namespace"), pod.Namespace, validation.IsDNS1123Label(pod.Namespace)...)
 	}
-	if pod.UID != "" && !safeUID.MatchString(string(pod.UID)) {
+	if pod.UID != "" && !podfacts.IsSafeUID(string(pod.UID)) {
 		c.invalid(meta.Child("uid"), pod.UID, "must be at most 128 letters, digits, '-', '_' and '.', with a letter or digit at both ends")
 	}
 	if pod.DeletionTimestamp != nil {
