@@ -90,21 +90,21 @@ func (m *Manager) Admit(*v1.Pod, []*v1.Pod) error {
 }
 
 // Run receives announcements from the Login until ctx is done, and ends the pods in a shutdown. It
-// then returns the error of ctx, which lists the callbacks that are still running after
-// ShutdownTimeout. It retries a failed connection after a second, or after a minute for
+// returns nil after an orderly end. The error lists the callbacks that are still running after
+// ShutdownTimeout. Run retries a failed connection after a second, or after a minute for
 // ErrDelayTooShort, and logs each error once.
 func (m *Manager) Run(ctx context.Context) error {
 	if m.ran.Swap(true) {
 		return ErrAlreadyRun
 	}
 	for {
-		err := m.receive(ctx)
+		err := run.Guard("Login", func() error { return m.receive(ctx) })
 		if ctx.Err() != nil {
 			break
 		}
 		if text := err.Error(); text != m.loggedErr {
 			m.loggedErr = text
-			m.cfg.Logger.Warn("cannot receive announcements of node shutdowns; retrying", "err", err)
+			m.cfg.Logger.Warn("cannot receive announcements of node shutdowns; retrying", "err", err, "stack", run.StackOf(err))
 		}
 		pause := retryPeriod
 		if errors.Is(err, ErrDelayTooShort) {
@@ -117,9 +117,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.stop(run.EndOf(ctx))
 	m.unlock()
 	if unfinished := m.calls.Wait(m.cfg.ShutdownTimeout); len(unfinished) > 0 {
-		return fmt.Errorf("%w; still running: %s", run.EndOf(ctx), strings.Join(unfinished, ", "))
+		return fmt.Errorf("shutdown: still running %s after the stop: %s", m.cfg.ShutdownTimeout, strings.Join(unfinished, ", "))
 	}
-	return run.EndOf(ctx)
+	return nil
 }
 
 func (m *Manager) receive(ctx context.Context) error {

@@ -303,7 +303,7 @@ func TestRestartDuringShutdown(t *testing.T) {
 		_, stop := start(t, w, l, func(c *shutdown.Config) { c.TimesFile = path })
 		l.signal(true)
 		time.Sleep(3 * time.Second)
-		require.ErrorIs(t, stop(), context.Canceled)
+		require.NoError(t, stop())
 		require.NotContains(t, w.take(), "3s kill critical 5", "a stop of the agent stops no pods")
 
 		var times []shutdown.Times
@@ -313,7 +313,7 @@ func TestRestartDuringShutdown(t *testing.T) {
 		require.True(t, m.GoingDown())
 		time.Sleep(time.Minute)
 		require.Contains(t, w.take(), "10s kill critical 5")
-		require.ErrorIs(t, stop(), context.Canceled)
+		require.NoError(t, stop())
 		require.Len(t, times, 2)
 		require.WithinDuration(t, began, times[1].Start, 0)
 		require.Equal(t, 13*time.Second, times[1].End.Sub(times[1].Start))
@@ -330,10 +330,58 @@ func TestMissingLoginIsRetried(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Equal(t, 1, l.heldLocks())
-		require.ErrorIs(t, stop(), context.Canceled)
+		require.NoError(t, stop())
 		require.Zero(t, l.heldLocks(), "a stopped agent holds no lock")
 		require.ErrorIs(t, m.Run(t.Context()), shutdown.ErrAlreadyRun)
 	})
+}
+
+// A group without a period has a second for its pods, and a second for their volumes.
+func TestZeroPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := &testNode{pods: []*v1.Pod{pod("a", 0, 60)}}, &login{}
+		_, stop := start(t, w, l, func(c *shutdown.Config) {
+			c.Periods = []shutdown.Period{{Priority: 0}}
+			c.Unmounted = func(ctx context.Context, _ []*v1.Pod) error {
+				require.NoError(t, ctx.Err())
+				<-ctx.Done()
+				w.record("unmount stopped")
+				return ctx.Err()
+			}
+		})
+		l.signal(true)
+		time.Sleep(time.Minute)
+		events := w.take()
+		require.Contains(t, events, "0s kill a 0")
+		require.Contains(t, events, "1s unmount stopped")
+		require.NoError(t, stop())
+	})
+}
+
+// A panic of the Login is like a lost connection.
+func TestLoginPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &panickingLogin{login: &login{}}
+		m, stop := start(t, &testNode{}, l.login, func(c *shutdown.Config) { c.Login = l })
+		require.False(t, m.GoingDown())
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, l.heldLocks())
+		require.NoError(t, stop())
+	})
+}
+
+// panickingLogin panics in the first Connect.
+type panickingLogin struct {
+	*login
+	panicked bool
+}
+
+func (l *panickingLogin) Connect(ctx context.Context, delay time.Duration) (shutdown.Session, error) {
+	if !l.panicked {
+		l.panicked = true
+		panic("no bus")
+	}
+	return l.login.Connect(ctx, delay)
 }
 
 func TestKillPanicsOrHangs(t *testing.T) {
@@ -354,7 +402,7 @@ func TestKillPanicsOrHangs(t *testing.T) {
 		l.signal(true)
 		time.Sleep(time.Minute)
 		require.Contains(t, w.take(), "10s kill critical 5")
-		require.ErrorContains(t, stop(), "still running: Kill")
+		require.EqualError(t, stop(), "shutdown: still running 10s after the stop: Kill")
 		close(release)
 	})
 }

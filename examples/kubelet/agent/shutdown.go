@@ -10,7 +10,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/status/writer"
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
@@ -70,10 +69,7 @@ func (s *nodeShutdown) run(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, desiredTimeout)
 	_ = poll(waiting, func() bool { return s.lifecycle.syncer.Workers().State("").DesiredKnown })
 	cancel()
-	if err := s.Run(ctx); err.Error() != run.EndOf(ctx).Error() {
-		return err
-	}
-	return nil
+	return s.Run(ctx)
 }
 
 func (s *nodeShutdown) admit(pod *v1.Pod, active []*v1.Pod) error {
