@@ -101,7 +101,7 @@ func (m *Manager) Pressure() Pressure {
 
 // Run runs a pass immediately, every 10 s and after each wake, until ctx is done, and then returns
 // nil. After a pass that ended a pod, the next pass follows when the pod is cleaned up, but not
-// within a second. Errors are logged and retried. Without thresholds and Policy.LocalStorage no
+// within a second. Errors and panics of callbacks are logged, and the next pass follows. Without thresholds and Policy.LocalStorage no
 // pass runs, and a node needs no Manager. A second Run returns
 // ErrAlreadyRun.
 func (m *Manager) Run(ctx context.Context) error {
@@ -117,7 +117,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		return m.loop(ctx, woken)
 	}
 	return run.All(ctx, func(ctx context.Context) error { return m.loop(ctx, woken) }, func(ctx context.Context) error {
-		err := m.cfg.Watch(ctx, woken.Wake)
+		err := run.Guard("eviction: Config.Watch", func() error { return m.cfg.Watch(ctx, woken.Wake) })
 		if err != nil && ctx.Err() == nil {
 			m.cfg.Logger.Error("watch for resource shortages failed; continuing with periodic passes", "err", err)
 		}
@@ -147,7 +147,10 @@ func (m *Manager) loop(ctx context.Context, woken <-chan struct{}) error {
 
 // pass decides once and returns the pods that it killed and that have ended.
 func (m *Manager) pass(ctx context.Context) (killed []*v1.Pod, err error) {
-	pods := m.cfg.Pods()
+	var pods []*v1.Pod
+	if err := run.Guard("eviction: Config.Pods", func() error { pods = m.cfg.Pods(); return nil }); err != nil {
+		return nil, err
+	}
 	usage, err := m.measure(ctx)
 	if err != nil {
 		return nil, err
@@ -159,7 +162,9 @@ func (m *Manager) pass(ctx context.Context) (killed []*v1.Pod, err error) {
 		return killed, nil
 	}
 	pods = others(pods, d.OverLimit) // a failed kill must not delay other evictions
-	m.cfg.Event(m.cfg.Node, nil, v1.EventTypeWarning, "EvictionThresholdMet", "Attempting to reclaim "+string(d.Met.Threshold.Signal.Resource()))
+	m.guard("Event", func() {
+		m.cfg.Event(m.cfg.Node, nil, v1.EventTypeWarning, "EvictionThresholdMet", "Attempting to reclaim "+string(d.Met.Threshold.Signal.Resource()))
+	})
 	if m.reclaim(ctx, d.Reclaim) {
 		fresh, err := m.measure(ctx)
 		switch {
@@ -196,7 +201,14 @@ func (m *Manager) setPressure(p Pressure) {
 	m.pressure = p
 	m.mu.Unlock()
 	if changed {
-		m.cfg.OnPressure(p)
+		m.guard("OnPressure", func() { m.cfg.OnPressure(p) })
+	}
+}
+
+// guard calls a callback and logs a panic.
+func (m *Manager) guard(callback string, call func()) {
+	if err := run.Guard("eviction: Config."+callback, func() error { call(); return nil }); err != nil {
+		m.cfg.Logger.Error("eviction callback failed", "err", err, "stack", run.StackOf(err))
 	}
 }
 
@@ -227,8 +239,10 @@ func (m *Manager) killAll(ctx context.Context, victims []Victim) (killed []*v1.P
 		if ctx.Err() != nil {
 			break
 		}
-		m.cfg.OnEvict(v)
-		m.cfg.Event(podfacts.Reference(v.Pod), v.Annotations, v1.EventTypeWarning, Reason, v.Message)
+		m.guard("OnEvict", func() { m.cfg.OnEvict(v) })
+		m.guard("Event", func() {
+			m.cfg.Event(podfacts.Reference(v.Pod), v.Annotations, v1.EventTypeWarning, Reason, v.Message)
+		})
 		limited, cancel := context.WithTimeout(ctx, v.KillTimeout())
 		err := run.Guard("eviction: Config.Kill", func() error { return m.cfg.Kill(limited, v) })
 		cancel()
@@ -248,6 +262,13 @@ func others(pods []*v1.Pod, victims []Victim) []*v1.Pod {
 	})
 }
 
+// cleaned calls Config.Cleaned. A panic counts as cleaned, so that it does not delay the next pass.
+func (m *Manager) cleaned(pod *v1.Pod) (done bool) {
+	done = true
+	m.guard("Cleaned", func() { done = m.cfg.Cleaned(pod) })
+	return done
+}
+
 // awaitCleanup waits until the pods' resources are released.
 func (m *Manager) awaitCleanup(ctx context.Context, killed []*v1.Pod) {
 	if m.cfg.Cleaned == nil {
@@ -256,7 +277,7 @@ func (m *Manager) awaitCleanup(ctx context.Context, killed []*v1.Pod) {
 	ctx, cancel := context.WithTimeout(ctx, cleanupLimit)
 	defer cancel()
 	for _, pod := range killed {
-		for !m.cfg.Cleaned(pod) {
+		for !m.cleaned(pod) {
 			if !run.Sleep(ctx, time.Second) {
 				return
 			}

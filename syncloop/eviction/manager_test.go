@@ -360,3 +360,34 @@ func TestNewErrors(t *testing.T) {
 		require.ErrorContains(t, err, "eviction: Config."+field+" is negative")
 	}
 }
+
+// A panic of a callback neither ends Run nor prevents an eviction.
+func TestCallbacksPanic(t *testing.T) {
+	b := &testNode{signal: MemoryAvailable, available: 50, pods: []*v1.Pod{newPod("a")}}
+	calls, failing := map[string]int{}, true
+	var mu sync.Mutex
+	fail := func(callback string) {
+		mu.Lock()
+		defer mu.Unlock()
+		calls[callback]++
+		panic(callback)
+	}
+	b.runFor(t, time.Minute, func(c *Config) {
+		pods := c.Pods
+		c.Pods = func() []*v1.Pod {
+			if failing {
+				failing = false
+				fail("Pods")
+			}
+			return pods()
+		}
+		c.OnEvict = func(Victim) { fail("OnEvict") }
+		c.OnPressure = func(Pressure) { fail("OnPressure") }
+		c.Event = func(v1.ObjectReference, map[string]string, string, string, string) { fail("Event") }
+		c.Cleaned = func(*v1.Pod) bool { fail("Cleaned"); return false }
+		c.Watch = func(context.Context, func()) error { fail("Watch"); return nil }
+	}, nil)
+	require.Equal(t, []string{"a"}, b.killed)
+	require.GreaterOrEqual(t, len(calls), 6)
+	require.Equal(t, []int{1, 1, 1, 1, 1}, []int{calls["Pods"], calls["OnEvict"], calls["OnPressure"], calls["Cleaned"], calls["Watch"]})
+}
