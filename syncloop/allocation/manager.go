@@ -144,8 +144,8 @@ func (m *Manager) storeAllocation(uid types.UID, r Resources) error {
 
 // Retry decides all resizes if pods have changed or resizes wait. trigger is the cause of the
 // call. It returns the pods whose allocation or waiting resize changed. A resize that cannot be
-// written to the Store is logged, and decided again by the next call. It implements
-// syncloop.Allocator.
+// written to the Store is logged, and decided again by the next call; until then it waits as
+// before. It implements syncloop.Allocator.
 func (m *Manager) Retry(trigger string, active []*v1.Pod) []types.UID {
 	m.forceDecision = m.needsDecision(active)
 	if !m.cfg.Ready() {
@@ -158,20 +158,22 @@ func (m *Manager) Retry(trigger string, active []*v1.Pod) []types.UID {
 		return nil
 	}
 	m.forceDecision = false
-	verdicts := Decide(Input{Pods: active, Granted: m.cfg.Store.Get, Waiting: m.waitingResizes(active), Rules: m.cfg.Rules, Fit: m.cfg.Fit, Now: time.Now()})
+	before := m.waitingResizes(active)
+	verdicts := Decide(Input{Pods: active, Granted: m.cfg.Store.Get, Waiting: before, Rules: m.cfg.Rules, Fit: m.cfg.Fit, Now: time.Now()})
 	waiting := map[types.UID]Waiting{}
 	var touched []types.UID
 	for _, v := range verdicts {
 		uid := v.Pod.UID
-		switch before := m.waiting[uid]; {
-		case v.Granted:
-			if !m.grant(v, trigger) {
-				continue
-			}
+		switch was, waited := before[uid]; {
+		case v.Granted && m.grant(v, trigger):
 			touched = append(touched, uid)
+		case v.Granted:
+			if waited {
+				waiting[uid] = was
+			}
 		default:
 			waiting[uid] = v.Waiting
-			if v.Waiting != before {
+			if v.Waiting != m.waiting[uid] {
 				touched = append(touched, uid)
 			}
 			m.refuse(v)

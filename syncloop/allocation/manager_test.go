@@ -302,3 +302,29 @@ type noopSyncer struct{}
 func (noopSyncer) SyncPod(context.Context, podworkers.Work) (bool, error)    { return false, nil }
 func (noopSyncer) SyncTerminatingPod(context.Context, podworkers.Work) error { return nil }
 func (noopSyncer) SyncTerminatedPod(context.Context, podworkers.Work) error  { return nil }
+
+// A granted resize that cannot be stored waits as before, and is decided again by the next call.
+func TestUnstoredGrantWaits(t *testing.T) {
+	a := newAgent(t, node(3000))
+	a.add(t, newPod("a", with("1", "")), newPod("b", with("2", "")))
+	require.Equal(t, []types.UID{"a"}, a.requestResize(0, with("2", "")))
+	before, waits := a.Waiting("a")
+	require.True(t, waits)
+	folder := filepath.Dir(a.path)
+	require.NoError(t, os.RemoveAll(folder))
+	require.NoError(t, os.WriteFile(folder, nil, 0o600))
+	a.pods = a.pods[:1] // b has ended
+	require.Empty(t, a.Retry(syncloop.RetryPeriodic, a.pods))
+	now, waits := a.Waiting("a")
+	require.True(t, waits)
+	require.Equal(t, before, now)
+	require.Equal(t, "1", a.cpu(0))
+
+	require.NoError(t, os.Remove(folder))
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	require.Equal(t, []types.UID{"a"}, a.Retry(syncloop.RetryPeriodic, a.pods))
+	_, waits = a.Waiting("a")
+	require.False(t, waits)
+	require.Equal(t, "2", a.cpu(0))
+	require.Equal(t, 1, a.metrics[syncloop.RetryPeriodic], "a deferred resize was accepted")
+}
