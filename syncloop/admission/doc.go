@@ -17,6 +17,11 @@
 // again. Admission does not block meanwhile. If all possible victims do not suffice, the pod is
 // rejected.
 //
+// # Nodes without an API server
+//
+// AwaitRoom keeps static pods waiting that the node has no room for, because no scheduler moves
+// them to another node.
+//
 // # Accounting
 //
 // Every active pod counts with its requests, overhead and init containers, whether it uses them or

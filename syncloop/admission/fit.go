@@ -121,7 +121,8 @@ func (f *Fit) Shortages(pod *v1.Pod, active []*v1.Pod) []Shortage {
 // Admit implements syncloop.Admitter. A pod waits if it fits as soon as leaving pods have stopped,
 // and a critical pod also if it fits after the end of its victims. Other pods without room are
 // rejected with Shortage.Reason, and a critical pod whose victims would not suffice with
-// UnexpectedAdmissionError. A static pod does not count an older pod of its own name.
+// UnexpectedAdmissionError. For a static pod that reason is Shortage.Reason, too, because its message
+// has the amounts; upstream's is UnexpectedAdmissionError. A static pod does not count an older pod of its own name.
 func (f *Fit) Admit(pod *v1.Pod, active []*v1.Pod) error {
 	all := f.Contenders(pod, active)
 	if podfacts.IsStatic(pod) {
@@ -166,6 +167,9 @@ func (f *Fit) preempt(pod *v1.Pod, staying []*v1.Pod, short []Shortage) error {
 	victims, err := chooseVictims(pod, staying, short)
 	if err != nil {
 		delete(f.waiting, pod.UID)
+		if podfacts.IsStatic(pod) {
+			return syncloop.Reject(short[0].Reason(), "%v", short[0])
+		}
 		return syncloop.Reject("UnexpectedAdmissionError", "%v", err)
 	}
 	f.waiting[pod.UID] = pod

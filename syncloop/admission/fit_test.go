@@ -150,6 +150,8 @@ func TestCriticalPodWaitsForVictims(t *testing.T) {
 	large := newPod("too", list("cpu", "3"), critical)
 	err = fit.Admit(large, active)
 	require.ErrorContains(t, err, "UnexpectedAdmissionError: preemption: stopping all 1 preemptable pods would still leave a shortage of cpu: 1000")
+	static(large)
+	require.EqualError(t, fit.Admit(large, active), "OutOfcpu: Node didn't have enough resource: cpu, requested: 3000, used: 1000, capacity: 2000")
 }
 
 // In any order of arrivals and departures the admitted pods never exceed the node's resources, and

@@ -21,7 +21,7 @@ import (
 // its resources are checked last.
 func (n *node) newAdmitter() syncloop.Admitter {
 	in, cfg := n.in, n.in.cfg
-	return syncloop.AdmitAll(
+	admitter := syncloop.AdmitAll(
 		onlyFor(eviction.Admitter(n.evictor.Pressure), func(pod *v1.Pod) bool {
 			// The evictor decides about pods that were admitted before a restart.
 			return !n.allocation.Granted(pod.UID)
@@ -40,6 +40,10 @@ func (n *node) newAdmitter() syncloop.Admitter {
 		syncloop.AdmitterFunc(n.shutdown.admit),
 		onlyFor(n.fit, podfacts.IsCritical),
 	)
+	if in.cluster == nil {
+		return admission.AwaitRoom(admitter)
+	}
+	return admitter
 }
 
 func rejectIfAny(reason string, check func(*v1.Pod) []error) syncloop.Admitter {

@@ -59,6 +59,28 @@ func TestPodsBeyondAllocatableFail(t *testing.T) {
 	})
 }
 
+// Without an API server a static pod without room waits, with the reason on the status page, and runs
+// when there is room.
+func TestStaticPodAwaitsRoom(t *testing.T) {
+	inWorld(t, fake.Config{}, func(w *world) {
+		w.node("1")
+		large, late := wanting("large", "600m"), wanting("late", "500m")
+		large.UID, late.UID = "1", "2"
+		w.set(large)
+		w.startFor(5 * time.Second)
+		w.set(large, late)
+		w.Sleep(5 * time.Second)
+		require.Equal(t, map[string][]uint32{"large": {0}}, w.Running())
+		reports := w.agent.waiting()
+		require.Len(t, reports, 1)
+		require.Equal(t, "waiting for room: OutOfcpu: Node didn't have enough resource: cpu, requested: 500, used: 600, capacity: 1000", reports[0].LastError)
+		w.set(late)
+		w.Sleep(time.Minute)
+		require.Equal(t, map[string][]uint32{"late": {0}}, w.Running())
+		require.Empty(t, w.agent.waiting())
+	})
+}
+
 // L6: the deletion of a rejected pod finishes, by the same or the next agent, also if no agent ran at
 // the time. Other pods are not affected.
 func TestRejectedPodIsDeleted(t *testing.T) {

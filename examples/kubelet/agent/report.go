@@ -41,6 +41,7 @@ func (a *Agent) Report() server.Report {
 		r.Pods = append(r.Pods, n.podReport(s))
 	}
 	r.Pods = append(r.Pods, n.rejected()...)
+	r.Pods = append(r.Pods, n.waiting()...)
 	r.Pods = append(r.Pods, n.leftovers()...)
 	slices.SortFunc(r.Pods, func(a, b server.PodReport) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
@@ -67,6 +68,21 @@ func (n *node) rejected() []server.PodReport {
 			r.LogDir = "" // the folder was not created
 		}
 		out = append(out, r)
+	}
+	return out
+}
+
+// waiting returns the pods that wait for their admission and have no status yet.
+func (n *node) waiting() []server.PodReport {
+	var out []server.PodReport
+	for _, u := range n.syncer.Handler().Unadmitted() {
+		if u.Rejected || n.syncer.Statuses().Get(u.Pod.UID) != nil {
+			continue
+		}
+		out = append(out, server.PodReport{
+			Namespace: u.Pod.Namespace, Name: u.Pod.Name, UID: string(u.Pod.UID), Manifest: n.in.sources.origin(u.Pod.UID),
+			Phase: string(v1.PodPending), Worker: "none", Since: u.Since, LastError: u.Err.Error(),
+		})
 	}
 	return out
 }

@@ -1,0 +1,32 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/syncloop"
+)
+
+// AwaitRoom returns an Admitter for a node without an API server: static pods that next rejects for
+// lack of room wait and are admitted when there is room, because no scheduler moves them to another
+// node. Lack of room is a shortage of resources, host ports, or aligned CPUs, memory and devices.
+// The error of a waiting pod has the reason and the message of the rejection. The upstream kubelet
+// rejects such pods permanently.
+func AwaitRoom(next syncloop.Admitter) syncloop.Admitter {
+	return syncloop.AdmitterFunc(func(pod *v1.Pod, active []*v1.Pod) error {
+		err := next.Admit(pod, active)
+		var rejection *syncloop.Rejection
+		if !podfacts.IsStatic(pod) || !errors.As(err, &rejection) || rejection == nil || !lacksRoom(rejection.Reason) {
+			return err
+		}
+		return fmt.Errorf("waiting for room: %s: %s", rejection.Reason, rejection.Message)
+	})
+}
+
+func lacksRoom(reason string) bool {
+	return strings.HasPrefix(reason, "OutOf") || reason == "NodePorts" || reason == "TopologyAffinityError"
+}
