@@ -137,7 +137,7 @@ type DNS struct {
 	// ClusterFirst get the node's resolver, with an event on the pod and the node.
 	ClusterServers []string
 	// ClusterDomain is the cluster's domain. Optional: without it pods get no search domains for
-	// services and no domain of their own.
+	// services, and the domain of a pod with a subdomain is "SUBDOMAIN.NAMESPACE.svc.".
 	ClusterDomain string
 	// HostResolver is the resolv.conf of pods with dnsPolicy Default. Default: /etc/resolv.conf.
 	HostResolver string

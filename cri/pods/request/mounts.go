@@ -67,7 +67,7 @@ func (m *mountBuild) volumeMount(ctx context.Context, index int) (*runtimeapi.Mo
 		return nil, err
 	}
 	if out.RecursiveReadOnly, err = recursiveReadOnly(from, m.features); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("failed to resolve recursive read-only mode: %w", err)
 	}
 	subPath, err := m.subPath(from)
 	if err != nil {
@@ -238,7 +238,7 @@ func recursiveReadOnly(m *v1.VolumeMount, f HandlerFeatures) (bool, error) {
 	case m.RecursiveReadOnly == nil || *m.RecursiveReadOnly == v1.RecursiveReadOnlyDisabled:
 		return false, nil
 	case *m.RecursiveReadOnly != v1.RecursiveReadOnlyEnabled && *m.RecursiveReadOnly != v1.RecursiveReadOnlyIfPossible:
-		return false, fmt.Errorf("recursiveReadOnly: unknown mode %q", *m.RecursiveReadOnly)
+		return false, fmt.Errorf("unknown recursive read-only mode %q", *m.RecursiveReadOnly)
 	case !m.ReadOnly:
 		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not read-only", m.Name)
 	case m.MountPropagation != nil && *m.MountPropagation != v1.MountPropagationNone:

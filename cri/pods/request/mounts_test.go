@@ -42,13 +42,13 @@ func TestMounts(t *testing.T) {
 		{name: "no relabel of others' files", mount: v1.VolumeMount{Name: "v"}, node: selinux, want: &runtimeapi.Mount{HostPath: "/vol/v"}},
 
 		{name: "recursive", mount: v1.VolumeMount{Name: "v", ReadOnly: true, RecursiveReadOnly: &enabled}, node: able, want: &runtimeapi.Mount{HostPath: "/vol/v", Readonly: true, RecursiveReadOnly: true}},
-		{name: "recursive, not able", mount: v1.VolumeMount{Name: "v", ReadOnly: true, RecursiveReadOnly: &enabled}, fails: "not supported by the runtime"},
+		{name: "recursive, not able", mount: v1.VolumeMount{Name: "v", ReadOnly: true, RecursiveReadOnly: &enabled}, fails: `failed to resolve recursive read-only mode: volume "v" requested recursive read-only mode, but it is not supported by the runtime`},
 		{name: "recursive, not read-only", mount: v1.VolumeMount{Name: "v", RecursiveReadOnly: &enabled}, node: able, fails: "it is not read-only"},
 		{name: "recursive, propagated", mount: v1.VolumeMount{Name: "v", ReadOnly: true, RecursiveReadOnly: &enabled, MountPropagation: &both}, node: able, fails: "not compatible with propagation"},
 		{name: "if possible", mount: v1.VolumeMount{Name: "v", ReadOnly: true, RecursiveReadOnly: &possible, MountPropagation: &none}, node: able, want: &runtimeapi.Mount{HostPath: "/vol/v", Readonly: true, RecursiveReadOnly: true}},
 		{name: "if possible, not able", mount: v1.VolumeMount{Name: "v", ReadOnly: true, RecursiveReadOnly: &possible}, want: &runtimeapi.Mount{HostPath: "/vol/v", Readonly: true}},
 		{name: "disabled", mount: v1.VolumeMount{Name: "v", RecursiveReadOnly: &disabled}, node: able, want: &runtimeapi.Mount{HostPath: "/vol/v"}},
-		{name: "unknown recursive", mount: v1.VolumeMount{Name: "v", ReadOnly: true, RecursiveReadOnly: new(v1.RecursiveReadOnlyMode("X"))}, node: able, fails: "unknown mode"},
+		{name: "unknown recursive", mount: v1.VolumeMount{Name: "v", ReadOnly: true, RecursiveReadOnly: new(v1.RecursiveReadOnlyMode("X"))}, node: able, fails: `unknown recursive read-only mode "X"`},
 
 		{name: "sub path", mount: v1.VolumeMount{Name: "v", SubPath: "a/b"}, want: &runtimeapi.Mount{HostPath: "/vol/v/a/b"}},
 		{name: "sub path with dots in names", mount: v1.VolumeMount{Name: "v", SubPath: "..a/b.."}, want: &runtimeapi.Mount{HostPath: "/vol/v/..a/b.."}},

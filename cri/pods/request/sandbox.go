@@ -121,7 +121,8 @@ func hostname(pod *v1.Pod, clusterDomain string) (string, error) {
 	}
 	fqdn := host + "." + domain
 	if len(fqdn) > maxFQDN {
-		return "", fmt.Errorf("setHostnameAsFQDN: %q is longer than %d characters", fqdn, maxFQDN)
+		return "", fmt.Errorf("setHostnameAsFQDN: failed to construct FQDN from pod hostname and cluster domain, FQDN %s is too long (%d characters is the max, %d characters requested)",
+			fqdn, maxFQDN, len(fqdn))
 	}
 	return fqdn, nil
 }
@@ -150,9 +151,8 @@ func hostAndDomain(pod *v1.Pod, clusterDomain string) (host, domain string, err 
 		if err := valid("subdomain", spec.Subdomain, validation.IsDNS1123Label); err != nil {
 			return "", "", err
 		}
-		if clusterDomain != "" {
-			domain = spec.Subdomain + "." + pod.Namespace + ".svc." + clusterDomain
-		}
+		// Without a cluster domain the name ends with a dot, as in the upstream kubelet.
+		domain = spec.Subdomain + "." + pod.Namespace + ".svc." + clusterDomain
 	}
 	return host, domain, nil
 }

@@ -14,6 +14,7 @@ import (
 
 func TestHostname(t *testing.T) {
 	long := strings.Repeat("x", 62) + "-y"
+	longest := strings.Repeat("h", 64-len(".s.shop.svc."))
 	for _, tc := range []struct {
 		name string
 		spec v1.PodSpec
@@ -39,6 +40,27 @@ func TestHostname(t *testing.T) {
 			got, err := hostname(pod, "cluster.local")
 			require.Equal(t, tc.want, got)
 			require.Equal(t, tc.want == "", err != nil)
+		})
+	}
+	for _, tc := range []struct {
+		name string
+		spec v1.PodSpec
+		want string
+	}{
+		{"short name", v1.PodSpec{Hostname: "h", Subdomain: "s"}, "h"},
+		{"fqdn", v1.PodSpec{Hostname: "h", Subdomain: "s", SetHostnameAsFQDN: new(true)}, "h.s.shop.svc."},
+		{"fqdn without a subdomain", v1.PodSpec{Hostname: "h", SetHostnameAsFQDN: new(true)}, "h"},
+		{"fqdn as long as can be", v1.PodSpec{Hostname: longest, Subdomain: "s", SetHostnameAsFQDN: new(true)}, longest + ".s.shop.svc."},
+		{"fqdn too long", v1.PodSpec{Hostname: "h" + longest, Subdomain: "s", SetHostnameAsFQDN: new(true)}, ""},
+	} {
+		t.Run("without a cluster domain/"+tc.name, func(t *testing.T) {
+			pod := testPod()
+			pod.Spec = tc.spec
+			got, err := hostname(pod, "")
+			require.Equal(t, tc.want, got)
+			if tc.want == "" {
+				require.ErrorContains(t, err, "FQDN h"+longest+".s.shop.svc. is too long (64 characters is the max, 65 characters requested)")
+			}
 		})
 	}
 }
@@ -115,6 +137,8 @@ func TestHosts(t *testing.T) {
 	pod.Spec.HostAliases = []v1.HostAlias{{IP: "192.0.2.7", Hostnames: []string{"x", "y"}}, {IP: "192.0.2.8", Hostnames: []string{"z"}}}
 	const aliases = "\n# Entries added by HostAliases.\n192.0.2.7\tx\ty\n192.0.2.8\tz\n"
 	require.Equal(t, head+"10.0.0.2\tweb.sub.shop.svc.cluster.local\tweb\n"+aliases, get("10.0.0.2"))
+	h.cfg.DNS.ClusterDomain = ""
+	require.Equal(t, head+"10.0.0.2\tweb.sub.shop.svc.\tweb\n"+aliases, get("10.0.0.2"))
 	pod.Spec.HostNetwork = true
 	require.Equal(t, "# Kubernetes-managed hosts file (host network).\n192.0.2.9\tnode\n"+aliases, get())
 }
