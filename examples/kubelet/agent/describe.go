@@ -2,6 +2,7 @@ package agent
 
 import (
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/examples/kubelet/config"
@@ -24,7 +27,6 @@ func describeNode(cfg config.Config) pods.Node {
 	k, root := &cfg.Kubelet, cfg.Flags.RootDir
 	return pods.Node{
 		Name:           cfg.Flags.NodeName,
-		IPs:            nodeIPs(),
 		MemoryCapacity: meminfo("/proc/meminfo", "MemTotal:"),
 		CgroupV2:       exists(filepath.Join(cgroupMount, "cgroup.controllers")),
 		SwapController: swapController(cgroupMount),
@@ -47,7 +49,52 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// nodeIPs returns the node's first address of each family, IPv4 first, for status.hostIP.
+// podHostIPs returns the addresses of the host for pods on the host network, status.hostIPs and the
+// downward API. The Node's addresses are used in its order. Before the first read of the Node they
+// are the addresses of --node-ip, or the machine's first address, because a Node without --node-ip
+// reports one. Without an API server, pods on a machine with both families get both.
+func podHostIPs(node *v1.Node, given []netip.Addr, standalone bool) []string {
+	if node != nil {
+		if ips := reportedIPs(node.Status.Addresses); len(ips) > 0 {
+			return ips
+		}
+	}
+	var out []string
+	for _, ip := range given {
+		if !ip.IsUnspecified() {
+			out = append(out, ip.String())
+		}
+	}
+	if len(out) > 0 {
+		return out
+	}
+	out = nodeIPs()
+	if !standalone {
+		out = out[:min(len(out), 1)]
+	}
+	return out
+}
+
+// reportedIPs returns the first address of each family in a Node's addresses, internal ones before
+// external ones. The family of the first one is the primary one.
+func reportedIPs(addresses []v1.NodeAddress) (out []string) {
+	var first netip.Addr
+	for _, kind := range []v1.NodeAddressType{v1.NodeInternalIP, v1.NodeExternalIP} {
+		for _, a := range addresses {
+			ip, err := netip.ParseAddr(a.Address)
+			switch {
+			case a.Type != kind || err != nil:
+			case !first.IsValid():
+				first, out = ip, append(out, a.Address)
+			case len(out) == 1 && ip.Is4() != first.Is4():
+				out = append(out, a.Address)
+			}
+		}
+	}
+	return out
+}
+
+// nodeIPs returns the machine's first address of each family, IPv4 first.
 func nodeIPs() []string {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {

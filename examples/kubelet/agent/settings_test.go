@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images/gc"
@@ -144,6 +146,35 @@ func TestAddresses(t *testing.T) {
 		time.Sleep(fresh)
 		require.Equal(t, now, a.get())
 	})
+}
+
+// Pods on the host network and status.hostIPs have the addresses of the Node.
+func TestPodHostIPs(t *testing.T) {
+	address := func(kind v1.NodeAddressType, text string) v1.NodeAddress {
+		return v1.NodeAddress{Type: kind, Address: text}
+	}
+	for _, tc := range []struct {
+		name  string
+		node  []v1.NodeAddress
+		given []netip.Addr
+		want  []string
+	}{
+		{name: "one family, although the machine may have two", node: []v1.NodeAddress{address(v1.NodeInternalIP, "192.0.2.1"), address(v1.NodeHostName, "n")}, want: []string{"192.0.2.1"}},
+		{name: "both families, in the Node's order", node: []v1.NodeAddress{address(v1.NodeInternalIP, "fd00::1"), address(v1.NodeInternalIP, "fd00::2"), address(v1.NodeInternalIP, "192.0.2.1")},
+			want: []string{"fd00::1", "192.0.2.1"}},
+		{name: "internal before external", node: []v1.NodeAddress{address(v1.NodeExternalIP, "198.51.100.1"), address(v1.NodeExternalIP, "2001:db8::1"), address(v1.NodeInternalIP, "192.0.2.1")},
+			want: []string{"192.0.2.1", "2001:db8::1"}},
+		{name: "malformed", node: []v1.NodeAddress{address(v1.NodeInternalIP, "x"), address(v1.NodeInternalIP, "192.0.2.1")}, want: []string{"192.0.2.1"}},
+		{name: "the Node counts more than --node-ip", node: []v1.NodeAddress{address(v1.NodeInternalIP, "192.0.2.1")}, given: []netip.Addr{netip.MustParseAddr("192.0.2.9")}, want: []string{"192.0.2.1"}},
+		{name: "the Node has no addresses yet", given: []netip.Addr{netip.MustParseAddr("192.0.2.9"), netip.MustParseAddr("fd00::9")}, want: []string{"192.0.2.9", "fd00::9"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			require.Equal(t, tc.want, podHostIPs(&v1.Node{Status: v1.NodeStatus{Addresses: tc.node}}, tc.given, false))
+		})
+	}
+	own := nodeIPs()
+	require.Equal(t, own, podHostIPs(nil, []netip.Addr{netip.IPv4Unspecified()}, true))
+	require.Equal(t, own[:min(len(own), 1)], podHostIPs(nil, nil, false))
 }
 
 // Resolver settings beyond the limits for pods are reported once, at the start of the loop.

@@ -18,7 +18,7 @@ import (
 
 func (n *node) newSyncer() (*podsyncer.Syncer, error) {
 	in, cfg, c := n.in, n.in.cfg, n.in.cluster
-	addresses := addresses{list: nodeIPs}
+	addresses := addresses{list: func() []string { return podHostIPs(c.thisNode(), cfg.Flags.NodeIP, c == nil) }}
 	observer, err := observe.New(observe.Config{Runtime: n.conn.Runtime, RuntimeName: n.conn.Name, NodeIPs: addresses.get, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
