@@ -79,6 +79,7 @@ func (c *Config) complete() error {
 	f.Required("Flags.RootDir", c.Flags.RootDir)
 	f.Required("Kubelet.PodLogsDir", c.Kubelet.PodLogsDir)
 	f.Required("Connect", c.Connect)
+	fields.Number(f, "ShutdownTimeout", &c.ShutdownTimeout, 10*time.Second)
 	if err := f.Err(); err != nil {
 		return err
 	}
@@ -89,7 +90,6 @@ func (c *Config) complete() error {
 			return err
 		}
 	}
-	fields.Default(&c.ShutdownTimeout, 10*time.Second)
 	fields.Logger(&c.Logger)
 	return nil
 }

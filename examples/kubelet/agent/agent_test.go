@@ -31,6 +31,8 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 	require.NoError(t, err)
 	full.Kubelet.EvictionHard = nil
 	require.Equal(t, full.Kubelet, a.cfg.Kubelet, "zeros of the configuration get their defaults")
+	_, err = New(Config{ShutdownTimeout: -1})
+	require.ErrorContains(t, err, "Config.ShutdownTimeout")
 	_, err = New(Config{})
 	for _, field := range []string{"Flags.NodeName", "Flags.RootDir", "Kubelet.PodLogsDir", "Connect"} {
 		require.ErrorContains(t, err, "Config."+field)
