@@ -48,8 +48,8 @@ type PodUsage struct {
 	Processes *uint64
 	// Volumes is the total usage of the pod's local volumes.
 	Volumes Disk
-	// Files is the usage of files that the agent makes for the pod, to which containers can write:
-	// /etc/hosts and termination messages.
+	// Files is the usage of the pod's files that the agent makes and containers can fill: /etc/hosts
+	// and termination messages.
 	Files Disk
 	// EmptyDirs is the usage of emptyDir volumes in bytes, by name.
 	EmptyDirs map[string]uint64

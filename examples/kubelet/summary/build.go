@@ -81,8 +81,8 @@ func (in *reading) container(c *stats.Container, have storage) statsapi.Containe
 }
 
 // ephemeral returns a pod's usage of the node's disk: the writable layers and logs of its
-// containers, its local volumes, its /etc/hosts and its termination messages. Unknown parts are left out; it returns nil if
-// all of them are unknown.
+// containers, its local volumes, its /etc/hosts and its termination messages. It omits unknown
+// parts, and returns nil if all of them are unknown.
 func (in *reading) ephemeral(s *statsapi.PodStats, have storage) *statsapi.FsStats {
 	var bytes, inodes uint64
 	known := false
