@@ -3,6 +3,7 @@ package pleg_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,4 +138,67 @@ func TestContractBreaches(t *testing.T) {
 		_, err = r.Observe(t.Context(), "web", time.Now())
 		require.ErrorContains(t, err, "status of pod other")
 	})
+}
+
+// briefly is a runtime whose replies have unknown states for a while.
+type briefly struct {
+	plegtest.Runtime
+	list, status atomic.Bool
+}
+
+func (b *briefly) ListPods(ctx context.Context) ([]observed.ListedPod, error) {
+	pods, err := b.Runtime.ListPods(ctx)
+	for i := range pods {
+		if b.list.Load() {
+			pods[i].Containers = []observed.ListedContainer{{ID: pods[i].Containers[0].ID, Name: pods[i].Containers[0].Name}}
+		}
+	}
+	return pods, err
+}
+
+func (b *briefly) PodStatus(ctx context.Context, uid types.UID) (*observed.Pod, error) {
+	s, err := b.Runtime.PodStatus(ctx, uid)
+	if err == nil && b.status.Load() {
+		s.Containers[0].State = observed.StateUnknown
+	}
+	return s, err
+}
+
+// The cached state of a container is right within two seconds after a runtime has reported unknown
+// states, in its list, its statuses, or both, even with a long period of lists.
+func TestUnknownStatesAreBrief(t *testing.T) {
+	for _, tc := range []struct {
+		name         string
+		list, status bool
+		cfg          pleg.Config
+	}{
+		{"list", true, false, pleg.Config{}},
+		{"status", false, true, pleg.Config{}},
+		{"both", true, true, pleg.Config{}},
+		{"rare lists", true, true, pleg.Config{RelistPeriod: time.Minute}},
+		{"rare lists, status", false, true, pleg.Config{RelistPeriod: time.Minute}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &briefly{}
+				b.Set(plegtest.Pod("web", plegtest.Running("c-0")))
+				tc.cfg.Runtime = b
+				b.list.Store(tc.list)
+				b.status.Store(tc.status)
+				r := run(t, tc.cfg, &b.Runtime)
+				for _, lie := range []time.Duration{3 * time.Second, 40 * time.Second} {
+					b.list.Store(tc.list)
+					b.status.Store(tc.status)
+					observe(t, r, "web")
+					time.Sleep(lie)
+					b.list.Store(false)
+					b.status.Store(false)
+					time.Sleep(2 * time.Second)
+					s, err := r.Get("web")
+					require.NoError(t, err)
+					require.Equal(t, observed.StateRunning, s.Containers[0].State)
+				}
+			})
+		})
+	}
 }

@@ -116,6 +116,9 @@ func (c *core) observed(p *pod, q *query, s *observed.Pod, now time.Time) []Even
 		next.Name, next.Namespace = fresh.Name, fresh.Namespace
 		c.found(p, q, &fresh, next)
 		p.countFruitless(q, changed, now)
+		if hasUnknown(&next) && c.cfg.pause(c.stream.mode, now.Sub(c.list.active), c.list.took) > unknownPause {
+			c.requestInspection(p, hinted, now.Add(unknownPause)) // the next list is too late
+		}
 	}
 	c.reply(p, q, answer{status: &fresh})
 	events := delivered(all)
@@ -135,8 +138,16 @@ func (p *pod) shows(s observed.Pod) bool {
 	return reflect.DeepEqual(s, *p.status)
 }
 
+// hasUnknown reports whether a sandbox or container is in unknown state. Runtimes report that state
+// of objects that they are restoring or cannot read, and often only for a moment.
+func hasUnknown(p *observed.ListedPod) bool {
+	return slices.ContainsFunc(p.Sandboxes, func(s observed.ListedSandbox) bool { return s.State == observed.SandboxUnknown }) ||
+		slices.ContainsFunc(p.Containers, func(c observed.ListedContainer) bool { return c.State == observed.StateUnknown })
+}
+
 // countFruitless counts inspections that a list caused and that found no change. It slows them
-// down if the lists and inspections of a runtime contradict each other.
+// down if the lists and inspections of a runtime contradict each other. The pause is constant, so
+// that the status is right soon after the contradiction ends.
 func (p *pod) countFruitless(q *query, found bool, now time.Time) {
 	switch {
 	case found:
@@ -144,7 +155,7 @@ func (p *pod) countFruitless(q *query, found bool, now time.Time) {
 	case q.causes&listed != 0:
 		p.fruitless++
 	}
-	if n := p.fruitless - fruitlessFree; n > 0 {
-		p.notBefore = now.Add(doubling(retryMin, retryMax, n+1))
+	if p.fruitless > fruitlessFree {
+		p.notBefore = now.Add(contradictedPause)
 	}
 }

@@ -25,8 +25,12 @@ const (
 	// for callers that need a newer result than the first.
 	maxPerPod = 2
 	// fruitlessFree is the number of inspections in a row that may contradict the list before
-	// they are slowed down like failed ones.
+	// the next ones wait for contradictedPause.
 	fruitlessFree = 3
+	// contradictedPause is the pause between inspections that contradict the list.
+	contradictedPause = 1500 * time.Millisecond
+	// unknownPause is the pause before a pod with an unknown state is inspected again.
+	unknownPause = time.Second
 )
 
 // podState is the result of the newest query about a pod.

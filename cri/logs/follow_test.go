@@ -150,10 +150,11 @@ func TestRuntimeStates(t *testing.T) {
 		"exited":  runtimeapi.ContainerState_CONTAINER_EXITED,
 		"created": runtimeapi.ContainerState_CONTAINER_CREATED,
 		"unknown": runtimeapi.ContainerState_CONTAINER_UNKNOWN,
+		"newer":   99,
 	}}
 	states := RuntimeStates(l)
-	ids := []string{"running", "exited", "created", "unknown", "gone"}
-	want := []bool{true, false, false, true, false}
+	ids := []string{"running", "exited", "created", "unknown", "newer", "gone"}
+	want := []bool{true, false, false, true, true, false}
 	for i := range ids {
 		got, err := states.Running(t.Context(), ids[i:i+1])
 		require.NoError(t, err)

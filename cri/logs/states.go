@@ -51,6 +51,7 @@ func (s runtimeStates) Running(ctx context.Context, ids []string) ([]bool, error
 	return answers, nil
 }
 
+// runs reports whether a container may run. A state that is not part of the API counts as unknown.
 func runs(state runtimeapi.ContainerState) bool {
-	return state == runtimeapi.ContainerState_CONTAINER_RUNNING || state == runtimeapi.ContainerState_CONTAINER_UNKNOWN
+	return state != runtimeapi.ContainerState_CONTAINER_CREATED && state != runtimeapi.ContainerState_CONTAINER_EXITED
 }

@@ -161,9 +161,7 @@ func toContainerStatus(runtimeName, sandboxID string, s *runtimeapi.ContainerSta
 		Resources:    toResources(s.GetResources().GetLinux()),
 		User:         toUser(s.GetUser().GetLinux()),
 	}
-	if s.StopSignal != runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT {
-		out.StopSignal = signalName(s.StopSignal)
-	}
+	out.StopSignal = signalName(s.StopSignal)
 	if out.State != observed.StateCreated {
 		out.StartedAt = Time(s.StartedAt)
 	}
@@ -174,8 +172,12 @@ func toContainerStatus(runtimeName, sandboxID string, s *runtimeapi.ContainerSta
 	return out
 }
 
-// signalName returns a signal's name in the form of a pod's spec: SIGTERM, SIGRTMIN+1.
+// signalName returns a signal's name in the form of a pod's spec: SIGTERM, SIGRTMIN+1. It returns
+// "" for the runtime's default and for signals that are not part of the API.
 func signalName(s runtimeapi.Signal) string {
+	if _, known := runtimeapi.Signal_name[int32(s)]; !known || s == runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT {
+		return ""
+	}
 	name := strings.TrimPrefix(s.String(), "SIGNAL_")
 	return strings.NewReplacer("PLUS", "+", "MINUS", "-").Replace(name)
 }

@@ -164,6 +164,9 @@ func TestStates(t *testing.T) {
 	} {
 		require.Equal(t, want, toSandboxState(in), in)
 	}
+	for in, want := range map[runtimeapi.Signal]string{runtimeapi.Signal_SIGNAL_SIGTERM: "SIGTERM", runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT: "", 9999: ""} {
+		require.Equal(t, want, signalName(in), in)
+	}
 }
 
 // Pods are ordered by their newest object, then by UID.
