@@ -140,6 +140,8 @@ type Manager struct {
 	gate      *gate
 	stops     *gate
 	crashLoop *backoff.Table
+	// sandboxes has the delays between the sandboxes of a pod.
+	sandboxes *backoff.Table
 	// resizer is nil if the runtime cannot change resources.
 	resizer *resize.Resizer
 
@@ -186,6 +188,7 @@ func New(cfg Config) (*Manager, error) {
 		gate:      newGate(cfg.MaxConcurrentStarts, placeLimit),
 		stops:     newGate(maxStops, stopPlaceLimit),
 		crashLoop: backoff.New(backoff.Config{Max: cfg.MaxCrashLoopDelay}),
+		sandboxes: backoff.New(backoff.Config{Initial: time.Second, Max: maxSandboxDelay}),
 		began:     time.Now(),
 		failures:  map[types.UID]map[string]*StartError{},
 		restored:  map[types.UID]map[string]bool{},
@@ -200,6 +203,8 @@ const (
 	maxStops = 64
 	// maxPodStops is the same bound for the containers of one pod.
 	maxPodStops = 16
+	// maxSandboxDelay is the longest delay before a pod gets another sandbox.
+	maxSandboxDelay = time.Minute
 	// stepGrace bounds a runtime call that changes state after the context of its sync is done,
 	// so that the change completes.
 	stepGrace = 5 * time.Second

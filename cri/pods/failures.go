@@ -35,6 +35,7 @@ func (m *Manager) Forget(uid types.UID) {
 	delete(m.restored, uid)
 	m.mu.Unlock()
 	m.crashLoop.Forget(crashLoopPrefix(uid))
+	m.sandboxes.Forget(crashLoopPrefix(uid))
 	m.trimBackoff(time.Now())
 	if images, ok := m.cfg.Images.(ImagesForgetter); ok {
 		images.Forget(uid)
@@ -59,7 +60,10 @@ func (m *Manager) Retain(exists map[string]bool) {
 }
 
 // trimBackoff drops the delays for exits older than the longest delay.
-func (m *Manager) trimBackoff(now time.Time) { m.crashLoop.Trim(now.Add(-m.cfg.MaxCrashLoopDelay)) }
+func (m *Manager) trimBackoff(now time.Time) {
+	m.crashLoop.Trim(now.Add(-m.cfg.MaxCrashLoopDelay))
+	m.sandboxes.Trim(now)
+}
 
 func (m *Manager) recordFailure(uid types.UID, f *StartError) {
 	m.mu.Lock()

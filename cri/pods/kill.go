@@ -104,10 +104,9 @@ func (m *Manager) killPod(ctx context.Context, k podKill, result *Result) bool {
 	if err := errors.Join(errs...); err != nil && !m.mayStopSandboxes(ctx, k, errs) {
 		return false
 	}
-	k.steps.sandboxes(len(k.status.Sandboxes))
-	errs = run.Each(len(k.status.Sandboxes), func(i int) error {
-		return m.stopSandbox(ctx, k.status.Sandboxes[i].ID)
-	})
+	sandboxes := m.unstopped(k.status.Sandboxes)
+	k.steps.sandboxes(len(sandboxes))
+	errs = run.Each(len(sandboxes), func(i int) error { return m.stopSandbox(ctx, sandboxes[i].ID) })
 	for _, err := range errs {
 		result.add(ActionKillPodSandbox, k.identity.Name, err)
 	}
@@ -169,6 +168,14 @@ func (m *Manager) stopSandbox(ctx context.Context, id string) error {
 	}
 	m.noteStopped(id, err == nil)
 	return nil
+}
+
+// unstopped returns the sandboxes to stop. It omits sandboxes that this Manager has stopped and that
+// are not ready. A sandbox that ended by itself still has a network to release.
+func (m *Manager) unstopped(all []observed.Sandbox) []observed.Sandbox {
+	return slices.DeleteFunc(slices.Clone(all), func(sb observed.Sandbox) bool {
+		return sb.State == observed.SandboxNotReady && m.isStopped(sb.ID)
+	})
 }
 
 // noteStopped records whether a sandbox exists and is stopped.

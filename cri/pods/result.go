@@ -68,7 +68,7 @@ func (r Result) Explanation() string { return r.explanation }
 // its own pace.
 func (r Result) NotBefore() time.Time {
 	var earliest time.Time
-	for _, e := range r.Entries {
+	for _, e := range append(r.Entries[:len(r.Entries):len(r.Entries)], Entry{Err: r.stopped}) {
 		var held interface{ NotBefore() time.Time }
 		if e.Err == nil || !errors.As(e.Err, &held) {
 			continue

@@ -37,6 +37,9 @@ func (s *podSync) prepareSandbox(ctx context.Context) bool {
 	if !s.actions.CreateSandbox {
 		return true
 	}
+	if s.sandboxBackOff() {
+		return false
+	}
 	reason, err := s.createSandbox(ctx)
 	if err != nil && s.ended(ctx) {
 		return false
@@ -47,6 +50,29 @@ func (s *podSync) prepareSandbox(ctx context.Context) bool {
 	}
 	return err == nil
 }
+
+// sandboxBackOff reports whether the pod must wait for its next sandbox, and ends the sync if so. The
+// first replacement is immediate. Each further one doubles the delay, from 1 s, because some
+// runtimes create unusable sandboxes, such as ready ones without an address.
+func (s *podSync) sandboxBackOff() bool {
+	until := s.m.sandboxes.Until(s.sandboxKey(), time.Time{})
+	if time.Now().Before(until) {
+		s.result.stopped = &sandboxWait{until: until}
+	}
+	return s.result.stopped != nil
+}
+
+func (s *podSync) sandboxKey() string { return crashLoopPrefix(s.identity.UID) }
+
+// sandboxWait is the error of a sync that waits before it replaces a sandbox.
+type sandboxWait struct{ until time.Time }
+
+func (w *sandboxWait) Error() string {
+	return "back-off until " + w.until.Format(time.RFC3339) + " before the sandbox is replaced again"
+}
+
+// NotBefore returns the time of the next useful attempt.
+func (w *sandboxWait) NotBefore() time.Time { return w.until }
 
 // createSandbox runs a sandbox. With an error it returns the reason of the event. The sandbox's
 // name contains the attempt: if an earlier call is still running, the runtime refuses the second,
@@ -74,6 +100,10 @@ func (s *podSync) createSandbox(ctx context.Context) (string, error) {
 	if err != nil {
 		return "FailedPodSandBoxStatus", fmt.Errorf("status of sandbox %s: %w", s.sandbox.id, err)
 	}
+	if now := time.Now(); s.actions.Attempt > 0 {
+		s.m.sandboxes.Next(s.sandboxKey(), now, now)
+	}
+	s.actions.SandboxID = s.sandbox.id // resizes use the new sandbox
 	s.sandbox.ips = observe.SandboxIPs(response.Status.Network)
 	if s.req.OnSandboxReady != nil {
 		s.req.OnSandboxReady(s.m.builder.PodIPs(s.req.Pod, s.sandbox.ips))

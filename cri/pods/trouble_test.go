@@ -11,7 +11,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/pleg/observed"
@@ -154,4 +156,83 @@ func TestRefusalsAreForgotten(t *testing.T) {
 	r.forget("a")
 	r.forget("b")
 	require.Empty(t, r.counts)
+}
+
+// doubtful is a runtime that lists each object twice, or whose ready sandboxes have no address.
+type doubtful struct {
+	cri.RuntimeService
+	twice, noAddress bool
+}
+
+func (d *doubtful) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
+	list, err := d.RuntimeService.ListPodSandbox(ctx, filter)
+	if d.twice {
+		list = append(list, list...)
+	}
+	return list, err
+}
+
+func (d *doubtful) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	list, err := d.RuntimeService.ListContainers(ctx, filter)
+	if d.twice {
+		list = append(list, list...)
+	}
+	return list, err
+}
+
+func (d *doubtful) PodSandboxStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error) {
+	response, err := d.RuntimeService.PodSandboxStatus(ctx, id, verbose)
+	if err == nil && d.noAddress {
+		response.Status.Network = &runtimeapi.PodSandboxNetworkStatus{}
+	}
+	return response, err
+}
+
+// Objects that are listed twice count once. Sandboxes without an address are replaced with
+// back-off, and each is stopped once. The first replacement is immediate.
+func TestDoubtfulSandboxes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		runtime    doubtful
+		runs, most int
+	}{
+		"listed twice": {doubtful{twice: true}, 1, 1},
+		"no address":   {doubtful{noAddress: true}, 3, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHarness(t, fake.Config{})
+				tc.runtime.RuntimeService = h.runtime.RuntimeService
+				h.runtime.RuntimeService = &tc.runtime
+				pod := testPod("a")
+				var runs, stops int
+				for range 80 {
+					result := h.sync(pod)
+					if at := result.NotBefore(); !at.IsZero() {
+						require.ErrorContains(t, result.Err(), "back-off")
+						require.True(t, at.After(time.Now()))
+					}
+					for _, call := range h.runtime.take() {
+						switch call, _, _ := strings.Cut(call, " "); call {
+						case "RunPodSandbox":
+							runs++
+						case "StopPodSandbox":
+							stops++
+						}
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+				require.GreaterOrEqual(t, runs, tc.runs)
+				require.LessOrEqual(t, runs, tc.most)
+				require.Contains(t, []int{runs - 1, runs}, stops)
+				if tc.runtime.noAddress {
+					tc.runtime.noAddress = false
+					for range 2 {
+						h.sync(pod)
+						time.Sleep(time.Minute)
+					}
+					require.Len(t, h.mustSync(pod).Running(), 1)
+				}
+			})
+		})
+	}
 }

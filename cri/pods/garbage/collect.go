@@ -149,7 +149,7 @@ func (c *Collector) collectSandboxes(ctx context.Context, r Request) error {
 	var all []sandbox
 	for _, sb := range sandboxes {
 		if p, ok := labels.OfSandbox(sb); ok {
-			ready := sb.State == runtimeapi.PodSandboxState_SANDBOX_READY
+			ready := sb.State != runtimeapi.PodSandboxState_SANDBOX_NOTREADY // or unknown
 			lives[p.UID] = lives[p.UID] || ready
 			all = append(all, sandbox{
 				uid: p.UID, id: sb.Id, holds: holds[sb.Id], ready: ready,
@@ -170,7 +170,7 @@ func (c *Collector) collectSandboxes(ctx context.Context, r Request) error {
 // list lists sandboxes and containers of all pods. It lists containers last, so that each sandbox
 // in the result has its containers there, too.
 func (c *Collector) list(ctx context.Context) ([]*runtimeapi.PodSandbox, []*runtimeapi.Container, error) {
-	sandboxes, err := c.cfg.Runtime.ListPodSandbox(ctx, nil)
+	sandboxes, err := observe.ListSandboxes(ctx, c.cfg.Runtime, nil)
 	if err != nil {
 		return nil, nil, err
 	}

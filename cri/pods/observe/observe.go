@@ -82,11 +82,12 @@ func (o *Observer) list(ctx context.Context, uid types.UID) ([]*runtimeapi.PodSa
 	errs := run.Each(2, func(i int) (err error) {
 		switch {
 		case i == 0:
-			sandboxes, err = o.cfg.Runtime.ListPodSandbox(ctx, sandboxFilter)
+			sandboxes, err = ListSandboxes(ctx, o.cfg.Runtime, sandboxFilter)
 		case uid == "":
 			containers, err = ListContainers(ctx, o.cfg.Runtime, o.cfg.Logger)
 		default:
 			containers, err = o.cfg.Runtime.ListContainers(ctx, containerFilter)
+			containers = distinct(containers)
 		}
 		return err
 	})
@@ -226,15 +227,33 @@ func eventUID(event *runtimeapi.ContainerEventResponse) types.UID {
 	return types.UID(event.GetPodSandboxStatus().GetMetadata().GetUid())
 }
 
-// ListContainers lists the containers of all pods. If they do not fit into one reply, it warns in
-// log, which must not be nil, and lists them per sandbox. Every container has a sandbox.
+// ListSandboxes lists sandboxes, each once, even if the runtime lists one repeatedly.
+func ListSandboxes(ctx context.Context, runtime cri.SandboxReader, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
+	all, err := runtime.ListPodSandbox(ctx, filter)
+	return distinct(all), err
+}
+
+// distinct returns the first entry of each ID. A pod with two entries of a ready sandbox would look
+// like a pod with two ready sandboxes, which must be replaced.
+func distinct[T interface{ GetId() string }](list []T) []T {
+	seen := make(map[string]bool, len(list))
+	return slices.DeleteFunc(slices.Clone(list), func(e T) bool {
+		id := e.GetId()
+		again := seen[id]
+		seen[id] = true
+		return again
+	})
+}
+
+// ListContainers lists the containers of all pods, each once. If they do not fit into one reply, it
+// warns in log, which must not be nil, and lists them per sandbox. Every container has a sandbox.
 func ListContainers(ctx context.Context, runtime Runtime, log *slog.Logger) ([]*runtimeapi.Container, error) {
 	all, err := runtime.ListContainers(ctx, nil)
 	if !errors.Is(err, cri.ErrReplyTooLarge) {
-		return all, err
+		return distinct(all), err
 	}
 	log.Warn("the list of containers exceeds one reply; listing them per sandbox", "err", err)
-	sandboxes, err := runtime.ListPodSandbox(ctx, nil)
+	sandboxes, err := ListSandboxes(ctx, runtime, nil)
 	if err != nil {
 		return nil, fmt.Errorf("list sandboxes: %w", err)
 	}
@@ -245,5 +264,5 @@ func ListContainers(ctx context.Context, runtime Runtime, log *slog.Logger) ([]*
 		}
 		all = append(all, some...)
 	}
-	return all, nil
+	return distinct(all), nil
 }

@@ -20,7 +20,7 @@ func (o *Observer) PodIPs(ctx context.Context, pod *v1.Pod) ([]string, error) {
 	if pod == nil || pod.UID == "" {
 		return nil, errors.New("pod IPs: no UID")
 	}
-	sandboxes, err := o.cfg.Runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{
+	sandboxes, err := ListSandboxes(ctx, o.cfg.Runtime, &runtimeapi.PodSandboxFilter{
 		LabelSelector: map[string]string{labels.PodUID: string(pod.UID)},
 	})
 	if err != nil {

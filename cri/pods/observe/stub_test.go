@@ -163,7 +163,8 @@ func TestPodStatus(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Each object is read only once, because each call costs the runtime time.
+// Each object is read only once, because each call costs the runtime time. This also holds for a
+// runtime that lists objects repeatedly.
 func TestObjectsAreReadOnce(t *testing.T) {
 	o, s := rig(t)
 	_, err := o.ListPods(t.Context())
@@ -173,6 +174,17 @@ func TestObjectsAreReadOnce(t *testing.T) {
 	_, err = o.PodStatus(t.Context(), "1")
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{"sandboxes", "containers", "old", "new", "c"}, s.asked)
+
+	s.sandboxes, s.containers = append(s.sandboxes, s.sandboxes...), append(s.containers, s.containers...)
+	s.asked = nil
+	got, err := o.PodStatus(t.Context(), "1")
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"sandboxes", "containers", "old", "new", "c"}, s.asked)
+	require.False(t, got.SandboxChanged(false).Changed)
+	pods, err := o.ListPods(t.Context())
+	require.NoError(t, err)
+	require.Len(t, pods[0].Sandboxes, 2)
+	require.Len(t, pods[0].Containers, 1)
 }
 
 func TestReplyWithoutAStatus(t *testing.T) {
