@@ -41,10 +41,12 @@
 //   - For a restart of all containers (KEP-5532) it removes all instances and ends. Result.Again
 //     then requests the next sync at once.
 //   - It removes containers that were never started, and unneeded instances of init containers.
-//   - It creates the sandbox and calls SyncRequest.OnSandboxReady.
+//   - It creates the sandbox and calls SyncRequest.OnSandboxReady. If a pod's
+//     sandbox is replaced repeatedly, the delay before each replacement grows from 1 s to 1 min.
+//   - It resizes running containers and their pod in place (KEP-1287). The pod's cgroup also gets
+//     the new resources of containers that do not run, before they start.
 //   - It starts ephemeral containers, whose failures affect no other container; then init
 //     containers and sidecars in order. If a plain init container fails, the sync ends.
-//   - It resizes running containers and their pod in place (KEP-1287).
 //   - It starts regular containers, independently of each other.
 //
 // Starting a container takes several steps. The step that failed determines the waiting reason,

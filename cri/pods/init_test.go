@@ -46,8 +46,8 @@ func programs(byName map[string]fake.Program) fake.Resolver {
 	return fake.ByContainer(byName, fake.SleepUntilStopped)
 }
 
-// A plain init container that fails to start ends the sync: no further container starts, and none
-// is resized. A sidecar that fails to start does not end it.
+// A plain init container that fails to start ends the sync: no further container starts. Resizes
+// precede it. A sidecar that fails to start does not end it.
 func TestInitStartFails(t *testing.T) {
 	refuse := func(target string) func(context.Context, string, string) error {
 		return failing("CreateContainer", target, status.Error(codes.Unknown, "no"))
@@ -64,15 +64,17 @@ func TestInitStartFails(t *testing.T) {
 		h.runtime.take()
 		h.runtime.before = refuse("i1/")
 		result := h.sync(pod)
-		require.Len(t, result.Entries, 1)
-		require.Equal(t, ActionInitContainer, result.Entries[0].Action)
+		require.Len(t, result.Entries, 2)
+		require.Equal(t, ActionResizePodInPlace, result.Entries[0].Action)
+		require.NoError(t, result.Entries[0].Err)
+		require.Equal(t, ActionInitContainer, result.Entries[1].Action)
 		require.Equal(t, ReasonCreateContainerError, h.m.StartFailures(pod.UID)["i1"].Reason)
 		require.Contains(t, h.takeEvents(), "Failed spec.initContainers{i1}")
 		require.Equal(t, []string{"CreateContainer i1/0"}, h.runtime.take())
 		h.runtime.before = nil
 		result = h.sync(pod)
 		require.NoError(t, result.Err())
-		require.Equal(t, ActionResizePodInPlace, result.Entries[1].Action)
+		require.Len(t, result.Entries, 1, "the resize is not repeated")
 	})
 	h := newHarness(t, fake.Config{})
 	pod := initPod(testPod("a"), "s0")

@@ -3,15 +3,20 @@ package pods
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/pods/resize"
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
+// resize resizes the pod in place. It precedes the starts, because the pod's cgroup bounds its
+// containers.
 func (s *podSync) resize(ctx context.Context) {
-	if !s.actions.Resizes() || s.ended(ctx) {
+	inPlace := s.actions.UpdatePodLevelResources || len(s.actions.UpdateMemory)+len(s.actions.UpdateCPU) > 0
+	if !s.actions.Resizes() || s.ended(ctx) || s.m.resizer == nil && !inPlace {
 		return
 	}
 	s.step("resizing containers")
@@ -25,6 +30,23 @@ func (s *podSync) resize(ctx context.Context) {
 	}
 	s.m.cfg.Metrics.OnResize(time.Since(begin), err)
 	s.result.add(ActionResizePodInPlace, s.identity.Name, err)
+	if err != nil && s.m.resizer != nil {
+		s.resizeFailed(err)
+	}
+}
+
+// resizeFailed keeps stopped containers with changed resources from starting in a cgroup that may
+// be too small. After ErrMemoryInUse they start: the pod's cgroup has its former values, and the
+// kept record repeats the resize. A container that restarts for each resize would restart for
+// each attempt, so it is recorded.
+func (s *podSync) resizeFailed(err error) {
+	inUse := errors.Is(err, resize.ErrMemoryInUse)
+	for _, name := range s.actions.UpdateStopped {
+		c := podfacts.Container(s.req.Pod, name)
+		restarts := slices.ContainsFunc(c.ResizePolicy, func(p v1.ContainerResizePolicy) bool { return p.RestartPolicy == v1.RestartContainer })
+		s.failed[name] = s.failed[name] || !inUse
+		s.unrecorded[name] = inUse && !restarts
+	}
 }
 
 // Applied returns the pod-level resources last applied to a pod, for status.Input. It returns nil

@@ -3,6 +3,7 @@ package pods
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +15,7 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/cgroups"
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/pleg/observed"
 )
@@ -220,4 +222,102 @@ func TestLostActuated(t *testing.T) {
 	record, err := h.cfg.Actuated.Load(pod.UID)
 	require.NoError(t, err)
 	require.True(t, equality.Semantic.DeepEqual(needs(200, 64), record.Containers["a"]))
+}
+
+// A container that does not run has its new resources in the pod's cgroup before its next start,
+// and the resize survives a restart of the agent.
+func TestResizeOfStoppedContainers(t *testing.T) {
+	grown := []string{
+		"sandbox quota=20000 shares=204 memory=250", "pod cpu=200-200 memory=200-250",
+		"sandbox quota=20000 shares=204 memory=250", "pod cpu=200-200 memory=250-250",
+		"sandbox quota=25000 shares=204 memory=250", "pod cpu=200-250 memory=250-250",
+		"sandbox quota=25000 shares=256 memory=250", "pod cpu=250-250 memory=250-250",
+	}
+	shrunk := []string{
+		"sandbox quota=20000 shares=204 memory=200", "pod cpu=200-200 memory=150-200",
+		"sandbox quota=20000 shares=204 memory=150", "pod cpu=200-200 memory=150-150",
+		"sandbox quota=20000 shares=153 memory=150", "pod cpu=150-200 memory=150-150",
+		"sandbox quota=15000 shares=153 memory=150", "pod cpu=150-150 memory=150-150",
+	}
+	for _, tc := range []struct {
+		name   string
+		before func(h *harness, pod *v1.Pod)
+		calls  []string
+	}{
+		{"crash loop", func(h *harness, pod *v1.Pod) {
+			for range 2 {
+				h.exit(pod, "a")
+				_ = h.sync(pod)
+			}
+		}, []string{"CreateContainer a/2", "StartContainer a"}},
+		{"image pull", func(h *harness, pod *v1.Pod) {
+			require.Error(h.t, h.sync(pod).Err())
+			h.images.fail = nil
+		}, []string{"CreateContainer a/0", "StartContainer a"}},
+		{"init container", func(h *harness, pod *v1.Pod) {
+			h.mustSync(pod)
+			require.Nil(h.t, h.status(pod).Newest("a"))
+		}, nil},
+		{"new sandbox", func(h *harness, pod *v1.Pod) {
+			h.mustSync(pod)
+			require.NoError(h.t, h.runtime.RuntimeService.StopPodSandbox(h.t.Context(), h.status(pod).Sandboxes[0].ID))
+		}, []string{"StopPodSandbox ", "RunPodSandbox web/1", "CreateContainer b/1", "StartContainer b", "CreateContainer a/1", "StartContainer a"}},
+	} {
+		for name, want := range map[string][]string{"grows": grown, "shrinks": shrunk} {
+			t.Run(tc.name+" "+name, func(t *testing.T) {
+				h, sc, _ := resizeHarness(t)
+				pod := testPod("a", "b")
+				pod.UID = "10"
+				pod.Spec.Containers[0].Resources, pod.Spec.Containers[1].Resources = needs(100, 100), needs(100, 100)
+				switch tc.name {
+				case "init container":
+					pod.Spec.InitContainers = []v1.Container{{Name: "i", Image: "busybox", Resources: needs(10, 10)}}
+				case "image pull":
+					h.images.fail = func(r images.Request) error {
+						if r.Container.Name == "a" {
+							return errLost
+						}
+						return nil
+					}
+				}
+				if tc.name != "image pull" {
+					h.mustSync(pod)
+				}
+				tc.before(h, pod)
+				h.runtime.take()
+				require.Empty(t, sc.done)
+				pod.Spec.Containers[0].Resources = needs(150, 150)
+				if name == "shrinks" {
+					pod.Spec.Containers[0].Resources = needs(50, 50)
+				}
+				if tc.name != "crash loop" { // the back-off ends only if the agent saw the former resources
+					h.restart()
+				}
+
+				// A cgroup that cannot grow delays the start. A shrinking one is retried likewise.
+				sc.fails = func(step string) error {
+					if step[:3] == "pod" {
+						return errLost
+					}
+					return nil
+				}
+				require.ErrorIs(t, h.sync(pod).Err(), errLost)
+				sc.fails, sc.done = nil, nil
+				calls := h.runtime.take()
+				require.NotContains(t, calls, "StartContainer a")
+				h.mustSync(pod)
+				require.Equal(t, want, sc.done)
+				require.Equal(t, tc.calls, slices.Concat(calls, h.runtime.take()))
+				h.restart()
+				h.mustSync(pod)
+				require.Equal(t, want, sc.done, "the resize is on record")
+			})
+		}
+	}
+}
+
+// exit waits until a container has exited with an error.
+func (h *harness) exit(pod *v1.Pod, name string) {
+	h.t.Helper()
+	require.NoError(h.t, h.runtime.RuntimeService.StopContainer(h.t.Context(), h.status(pod).Newest(name).ID.ID, 0))
 }

@@ -115,7 +115,7 @@ func (s *podSync) prepare(ctx context.Context, c podContainer, image images.Imag
 }
 
 func (s *podSync) noteResources(c podContainer) error {
-	if c.kind == KindEphemeral {
+	if c.kind == KindEphemeral || s.unrecorded[c.Name] {
 		return nil
 	}
 	return s.record.NoteContainer(s.req.Pod, c.Container)

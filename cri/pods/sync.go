@@ -40,7 +40,8 @@ type SyncRequest struct {
 }
 
 // SyncPod carries out the result of actions.Compute in this order: stop, remove, sandbox,
-// ephemeral containers, init containers, resizes, regular containers.
+// resizes, ephemeral containers, init containers, regular containers. A container with changed
+// resources starts only after the pod's cgroup has been resized.
 // If a plain init container fails to start, the sync ends. Other containers are independent:
 // after a failure the sync continues with the next container.
 // SyncPod returns soon after ctx is done: pulls, hooks and waits end, and no further runtime call
@@ -52,12 +53,15 @@ func (m *Manager) SyncPod(ctx context.Context, r SyncRequest) Result {
 	if err := checkIdentity(r.Pod, r.Status); err != nil {
 		return Result{stopped: fmt.Errorf("pods: SyncRequest: %w", err)}
 	}
-	s := &podSync{m: m, req: r, identity: identityOf(r.Pod), failed: map[string]bool{}, volumes: imageVolumes{}}
+	s := &podSync{m: m, req: r, identity: identityOf(r.Pod), failed: map[string]bool{}, unrecorded: map[string]bool{}, volumes: imageVolumes{}}
 	s.result.Pod = s.identity.String()
 	var err error
 	if s.record, err = resize.Load(m.cfg.Actuated, r.Pod.UID); err != nil {
 		s.result.stopped = err
 		return s.result
+	}
+	if err := s.record.NoteNew(r.Pod, r.Status); err != nil { // each start tries again
+		m.log.Warn("recording the resources of new containers failed", "pod", s.identity, "err", err)
 	}
 	if s.actions, err = actions.Compute(s.input()); err != nil {
 		s.result.stopped = err
@@ -89,8 +93,12 @@ type podSync struct {
 	result   Result
 
 	sandbox runningSandbox
-	// failed has the names of containers whose previous instance could not be stopped or removed.
+	// failed has the names of containers that cannot start in this sync: their previous instance
+	// could not be stopped or removed, or the pod's cgroup lacks their resources.
 	failed map[string]bool
+	// unrecorded has the names of containers that start before the pod's cgroup has their
+	// resources. Their record stays, so that the resize is retried.
+	unrecorded map[string]bool
 	// started is the number of containers that this sync started.
 	started int
 	volumes imageVolumes
@@ -115,10 +123,10 @@ func (s *podSync) run(ctx context.Context) {
 	if s.actions.Starts() && !s.prepareSandbox(ctx) {
 		return
 	}
+	s.resize(ctx)
 	if !s.startAll(ctx, ephemeralContainer, s.actions.StartEphemeral) || !s.startAll(ctx, initContainer, s.actions.StartInit) {
 		return
 	}
-	s.resize(ctx)
 	s.startAll(ctx, regularContainer, s.actions.StartRegular)
 }
 

@@ -43,7 +43,7 @@ type Update struct {
 // Explanation are zero.
 //
 // Carry them out in this order: KillPod, or else Kill and Reset; Remove and PruneInit;
-// CreateSandbox; StartEphemeral; StartInit; the updates; StartRegular.
+// CreateSandbox; the updates; StartEphemeral; StartInit; StartRegular.
 type Actions struct {
 	// KillPod stops all containers and all sandboxes.
 	KillPod bool
@@ -77,8 +77,11 @@ type Actions struct {
 	// UpdateMemory and UpdateCPU are the running containers to resize, memory before CPU.
 	// Decreases come first in each.
 	UpdateMemory, UpdateCPU []Update
-	// UpdatePodResources is true if a container is restarted for a resize: the pod's cgroup must
-	// then be resized even without an update in place.
+	// UpdateStopped are the containers whose resources changed and that do not run, such as
+	// containers in back-off, or are restarted. They affect only the pod's cgroup.
+	UpdateStopped []string
+	// UpdatePodResources is true if the pod's cgroup must be resized even without an update in
+	// place, because UpdateStopped has containers.
 	UpdatePodResources bool
 	// UpdatePodLevelResources is true if pod-level resources changed.
 	UpdatePodLevelResources bool
@@ -122,6 +125,7 @@ func (a Actions) String() string {
 	add(len(a.StartRegular) > 0, "startRegular=%v", a.StartRegular)
 	add(len(a.UpdateMemory) > 0, "updateMemory=%v", updateNames(a.UpdateMemory))
 	add(len(a.UpdateCPU) > 0, "updateCPU=%v", updateNames(a.UpdateCPU))
+	add(len(a.UpdateStopped) > 0, "updateStopped=%v", a.UpdateStopped)
 	add(a.UpdatePodResources, "updatePodResources")
 	add(a.UpdatePodLevelResources, "updatePodLevelResources")
 	if len(parts) == 0 {

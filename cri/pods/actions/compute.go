@@ -31,6 +31,10 @@ func Compute(in Input) (Actions, error) {
 	default:
 		d.keepSandbox()
 	}
+	if d.out.CreateSandbox && d.in.Actuated != nil && d.in.Actuated.Pod != nil {
+		d.out.UpdatePodLevelResources = d.podLevelChanged()
+	}
+	d.resizeStopped()
 	return d.out, nil
 }
 

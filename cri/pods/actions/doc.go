@@ -86,6 +86,9 @@
 //     and does not count as complete after a reboot.
 //   - A reset without instances is a start.
 //   - A missing record of actuated resources causes no restart.
+//   - Changed resources of a container that does not run are a resize of the pod, and resizes
+//     precede all starts, because the pod's cgroup bounds the new instance. The kubelet's decision
+//     considers running containers only, and it starts init containers first.
 //   - While a restart rule may match the exit code of a container that is being stopped, its pod
 //     is not over.
 //

@@ -51,10 +51,13 @@ func (m *model) apply(a Actions) {
 	if a.CreateSandbox && !m.createSandbox(a.Attempt) {
 		return
 	}
+	for _, u := range append(slices.Clone(a.UpdateMemory), a.UpdateCPU...) {
+		m.actuated[u.Name] = podfacts.Container(m.pod, u.Name).Resources
+	}
+	for _, name := range a.UpdateStopped {
+		m.actuated[name] = podfacts.Container(m.pod, name).Resources
+	}
 	if m.startAll(m.ephemeralNames(), a.StartEphemeral) && m.startAll(containerNames(m.pod.Spec.InitContainers), a.StartInit) {
-		for _, u := range append(slices.Clone(a.UpdateMemory), a.UpdateCPU...) {
-			m.actuated[u.Name] = podfacts.Container(m.pod, u.Name).Resources
-		}
 		m.startAll(containerNames(m.pod.Spec.Containers), a.StartRegular)
 	}
 }

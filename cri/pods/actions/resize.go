@@ -2,6 +2,8 @@ package actions
 
 import (
 	"cmp"
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/cgroups"
@@ -53,6 +55,30 @@ func (d *decision) resize(c *v1.Container, t target) (restart bool) {
 		d.out.UpdateCPU = queue(d.out.UpdateCPU, u, grows(want.CPULimit, have.CPULimit, want.CPURequest, have.CPURequest))
 	}
 	return false
+}
+
+// resizeStopped lists the containers that do not keep running and whose resources differ from the
+// recorded ones. Their next instance has the new resources, and needs a pod cgroup with them.
+func (d *decision) resizeStopped() {
+	if d.in.Actuated == nil || d.deleted || d.out.Over() || len(d.out.Reset) > 0 {
+		return
+	}
+	d.listStopped(d.in.Pod.Spec.InitContainers, d.out.StartInit)
+	d.listStopped(d.in.Pod.Spec.Containers, d.out.StartRegular)
+	d.out.UpdatePodResources = d.out.UpdatePodResources || len(d.out.UpdateStopped) > 0
+}
+
+func (d *decision) listStopped(list []v1.Container, starts []int) {
+	for i := range list {
+		c := &list[i]
+		newest := d.in.Status.Newest(c.Name)
+		if newest != nil && newest.State == observed.StateRunning && !d.out.CreateSandbox && !slices.Contains(starts, i) {
+			continue
+		}
+		if have, recorded := d.actuated(c); recorded && d.wanted(c, have) != have {
+			d.out.UpdateStopped = append(d.out.UpdateStopped, c.Name)
+		}
+	}
 }
 
 // grows reports whether a change is an increase of the limit, or of the request if the limit is

@@ -195,4 +195,52 @@ func TestNoResize(t *testing.T) {
 	require.False(t, a.Resizes(), "not running")
 	a = decide(t, Input{Pod: resized(), Status: observedPod(ready(), running("a", otherHash)), Actuated: &Actuated{Pod: &want}})
 	require.False(t, a.Resizes(), "replaced anyway")
+
+	// A new sandbox is in the pod's cgroup, which may still have its former values.
+	a = decide(t, Input{Pod: resized(), Status: observedPod(dead()), Actuated: &Actuated{Pod: new(res("2", "2", "2Mi", "2Mi"))}})
+	require.True(t, a.CreateSandbox && a.UpdatePodLevelResources)
+	a = decide(t, Input{Pod: resized(), Status: observedPod(nil), Actuated: &Actuated{}})
+	require.True(t, a.CreateSandbox && !a.UpdatePodLevelResources, "the first sandbox")
+}
+
+// Containers that do not run, or are restarted, change the pod's cgroup before they start.
+func TestResizeOfStoppedContainers(t *testing.T) {
+	had, wanted := res("100m", "100m", "20Mi", "20Mi"), res("100m", "100m", "200Mi", "200Mi")
+	for _, tc := range []struct {
+		name   string
+		pod    *v1.Pod
+		status *observed.Pod
+		want   []string
+	}{
+		{"runs", testPod(always, "a"), observedPod(ready(), running("a")), nil},
+		{"in back-off", testPod(always, "a"), observedPod(ready(), exited("a", 1)), []string{"a"}},
+		{"never started", testPod(always, "a", "b"), observedPod(ready(), running("b")), []string{"a"}},
+		{"created only", testPod(always, "a"), observedPod(ready(), created("a")), []string{"a"}},
+		{"unknown", testPod(always, "a"), observedPod(ready(), unknown("a")), []string{"a"}},
+		{"replaced", testPod(always, "a"), observedPod(ready(), running("a", otherHash)), []string{"a"}},
+		{"before initialisation", testPod(always, "i", "a"), observedPod(ready(), running("i")), []string{"a"}},
+		{"init container in back-off", testPod(always, "i", "a"), observedPod(ready(), exited("i", 1)), []string{"i", "a"}},
+		{"sidecar", testPod(always, "s", "a"), observedPod(ready(), running("a"), exited("s", 1)), []string{"s"}},
+		{"new sandbox", testPod(always, "a"), observedPod(dead(), running("a")), []string{"a"}},
+		{"no sandbox", testPod(always, "a"), observedPod(nil), []string{"a"}},
+		{"over", testPod(v1.RestartPolicyNever, "a"), observedPod(ready(), exited("a", 1)), nil},
+		{"deleted", with(testPod(always, "a"), deleted), observedPod(ready(), exited("a", 1)), nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			actuated := &Actuated{Containers: map[string]v1.ResourceRequirements{}}
+			for _, containers := range [][]v1.Container{tc.pod.Spec.InitContainers, tc.pod.Spec.Containers} {
+				for i := range containers {
+					containers[i].Resources, actuated.Containers[containers[i].Name] = wanted, had
+				}
+			}
+			if b := podfacts.Container(tc.pod, "b"); b != nil {
+				b.Resources = had
+			}
+			a := decide(t, Input{Pod: tc.pod, Status: tc.status, Actuated: actuated})
+			require.Equal(t, tc.want, a.UpdateStopped)
+			require.Equal(t, len(tc.want) > 0, a.UpdatePodResources)
+			actuated.Containers = nil
+			require.Empty(t, decide(t, Input{Pod: tc.pod, Status: tc.status, Actuated: actuated}).UpdateStopped, "without a record")
+		})
+	}
 }

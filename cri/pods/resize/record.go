@@ -3,6 +3,7 @@ package resize
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/pods/actions"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // Record is a Store's record of one pod during an action on the pod. Without a store it records
@@ -56,9 +58,50 @@ func (r *Record) NoteContainer(pod *v1.Pod, c *v1.Container) error {
 	return r.setContainer(c.Name, c.Resources)
 }
 
-// NotePod records the pod-level resources before the pod's sandbox is created.
+// NoteNew records the resources of containers that have neither a record nor an instance. They are
+// part of the pod's cgroup, which was created with them: without a record, a change before the
+// first start of the container would be lost. A pod without any resources needs no record, because
+// its resources cannot change.
+func (r *Record) NoteNew(pod *v1.Pod, seen *observed.Pod) error {
+	if r.store == nil || !hasResources(pod) {
+		return nil
+	}
+	now := r.actuated
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if _, recorded := now.Containers[list[i].Name]; !recorded && seen.Newest(list[i].Name) == nil {
+				now = withContainer(now, list[i].Name, list[i].Resources)
+			}
+		}
+	}
+	if len(now.Containers) == len(r.actuated.Containers) {
+		return nil
+	}
+	return r.save(now)
+}
+
+func hasResources(pod *v1.Pod) bool {
+	has := func(c v1.Container) bool { return len(c.Resources.Requests)+len(c.Resources.Limits) > 0 }
+	return pod.Spec.Resources != nil || slices.ContainsFunc(pod.Spec.Containers, has) || slices.ContainsFunc(pod.Spec.InitContainers, has)
+}
+
+// noteStopped records the resources of containers that do not run, once the pod's cgroup has them.
+func (r *Record) noteStopped(pod *v1.Pod, names []string) error {
+	now := r.actuated
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if slices.Contains(names, list[i].Name) {
+				now = withContainer(now, list[i].Name, list[i].Resources)
+			}
+		}
+	}
+	return r.save(now)
+}
+
+// NotePod records the pod-level resources before the pod's first sandbox is created. Later changes
+// are resizes.
 func (r *Record) NotePod(pod *v1.Pod) error {
-	if r.store == nil || samePodRequirements(r.actuated.Pod, pod.Spec.Resources) {
+	if r.store == nil || r.actuated.Pod != nil || samePodRequirements(nil, pod.Spec.Resources) {
 		return nil
 	}
 	return r.setPod(pod.Spec.Resources)

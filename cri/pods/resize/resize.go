@@ -65,8 +65,8 @@ type Request struct {
 	Record *Record
 }
 
-// Resize changes the resources of running containers and of their pod without a restart. Each
-// applied change is recorded. After an error, call Resize again: changes can be applied twice.
+// Resize changes the resources of running containers and of their pod without a restart. Containers
+// that do not run change the pod's cgroup only. Each applied change is recorded. After an error, call Resize again: changes can be applied twice.
 //
 // The pod's values never fall below the sum of its containers: Resize increases the pod before
 // its containers, and decreases it after them; memory goes before CPU. A memory limit below the
@@ -104,6 +104,11 @@ func (r *resizing) run(ctx context.Context) error {
 	}{{v1.ResourceMemory, r.req.Actions.UpdateMemory}, {v1.ResourceCPU, r.req.Actions.UpdateCPU}} {
 		if err := r.resource(ctx, part.resource, part.updates); err != nil {
 			return fmt.Errorf("resize %s: %w", part.resource, err)
+		}
+	}
+	if stopped := r.req.Actions.UpdateStopped; len(stopped) > 0 {
+		if err := r.req.Record.noteStopped(r.req.Pod, stopped); err != nil {
+			return err
 		}
 	}
 	if r.req.Actions.UpdatePodLevelResources {
@@ -210,7 +215,8 @@ func (r *resizing) partly(name v1.ResourceName) *v1.Pod {
 }
 
 // checkMemory returns an error for a memory limit that is not above the usage, because the kernel
-// would kill processes. It runs before any change, so that a resize is not half done.
+// would kill processes. It runs before any change, so that a resize is not half done. The usage of
+// a pod without running containers is page cache, which the kernel reclaims.
 func (r *resizing) checkMemory(ctx context.Context) error {
 	for _, u := range r.req.Actions.UpdateMemory {
 		if !tightens(u.Want.MemoryLimit, u.Have.MemoryLimit) {
@@ -225,7 +231,7 @@ func (r *resizing) checkMemory(ctx context.Context) error {
 		}
 	}
 	limit := cgroups.NeedsOf(r.want).MemoryLimit
-	if r.cfg.Cgroups == nil || !tightens(limit, r.values.MemoryLimit) {
+	if r.cfg.Cgroups == nil || !tightens(limit, r.values.MemoryLimit) || len(r.req.Status.Running()) == 0 {
 		return nil
 	}
 	usage, err := r.cfg.Cgroups.PodMemoryUsage(ctx, r.req.Pod)

@@ -123,7 +123,8 @@ func (u uses) PodMemoryUsage(context.Context, *v1.Pod) (int64, error) { return u
 
 func (u uses) SetPodCgroup(context.Context, *v1.Pod, cgroups.Needs) error { return nil }
 
-// A pod-level memory limit is not lowered if the usage reaches it or is unavailable.
+// A pod-level memory limit is not lowered if the usage reaches it or is unavailable. Without running
+// containers the usage is page cache.
 func TestMemoryOfAPod(t *testing.T) {
 	failed := errors.New("no such cgroup")
 	const limit = 5 << 20
@@ -138,12 +139,17 @@ func TestMemoryOfAPod(t *testing.T) {
 		"nobody knows":    {uses{err: failed}, 9, "usage is unknown: no such cgroup"},
 		"it is no less":   {uses{bytes: limit, err: failed}, 5, ""},
 		"without cgroups": {nil, 9, ""},
+		"nothing runs":    {uses{bytes: limit + 1}, 9, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now, want := new(needs(5, c.was)), new(needs(5, 5))
 			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Spec: v1.PodSpec{Resources: want, Containers: []v1.Container{{Name: "c"}}}}
+			seen := &observed.Pod{UID: "1"}
+			if name != "nothing runs" {
+				seen.Containers = []observed.Container{{Name: "c", State: observed.StateRunning}}
+			}
 			err := newResizer(t, Config{Runtime: &tells{}, Cgroups: c.cgroups}).Resize(t.Context(), Request{
-				Pod: pod, Status: &observed.Pod{UID: "1"}, Actions: &actions.Actions{},
+				Pod: pod, Status: seen, Actions: &actions.Actions{},
 				Record: &Record{uid: "1", store: NewMemory(), actuated: actions.Actuated{Pod: now}},
 			})
 			if c.text == "" {

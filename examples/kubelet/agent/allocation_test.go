@@ -145,3 +145,36 @@ func TestCorruptAllocationsStopTheStart(t *testing.T) {
 		require.ErrorContains(t, err, filepath.Join(f.root, name))
 	}
 }
+
+// A resize of a container in back-off changes the pod's cgroup and starts the container at once. The
+// cgroup also changes after a restart of the agent.
+func TestResizeEndsBackOff(t *testing.T) {
+	inClusterOf(t, fake.Config{Programs: fake.Always(after(100*time.Millisecond, 1))}, func(w *world) {
+		w.allocatable = v1.ResourceList{v1.ResourceCPU: quantity.MustParse("4")}
+		w.startFor(3 * time.Second)
+		pod := bound("a", "a")
+		pod.Generation, pod.Spec.RestartPolicy, pod.Spec.Containers[0].Resources = 1, v1.RestartPolicyAlways, milli(1000)
+		w.put(pod)
+		w.Sleep(50 * time.Second)
+		before := w.at("a").Status.ContainerStatuses[0]
+		require.NotNil(t, before.State.Waiting)
+		require.Equal(t, "CrashLoopBackOff", before.State.Waiting.Reason)
+		w.wants("a", milli(2000))
+		w.Sleep(2 * time.Second)
+		now := w.at("a").Status.ContainerStatuses[0]
+		require.Equal(t, before.RestartCount+1, now.RestartCount)
+		require.Nil(t, w.resizeCondition("a", v1.PodResizeInProgress))
+		shares := func() uint64 {
+			values, found := w.cgroups.Get(w.agent.cgroups.tree.Path(w.agent.cgroups.tree.Pod(w.at("a"))))
+			require.True(t, found)
+			return values.Shares
+		}
+		require.Equal(t, cgroups.Shares(2000), shares())
+
+		w.stop()
+		w.startFor(5 * time.Second)
+		w.wants("a", milli(3000))
+		w.Sleep(5 * time.Second)
+		require.Equal(t, cgroups.Shares(3000), shares())
+	})
+}
