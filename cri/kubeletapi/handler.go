@@ -11,7 +11,8 @@ import (
 
 type Config struct {
 	// Allow authorizes each request before any other step. Nil permits it, a *Refusal sets the
-	// status, any other error, also a wrapped *Refusal, gives 403. It is called concurrently.
+	// status, any other error, also a wrapped *Refusal, gives 403. A refused request closes its
+	// connection. It is called concurrently.
 	// Required: exec has the rights of the container.
 	Allow func(*http.Request) error
 	// Pods finds containers and sandboxes. Required.
@@ -69,14 +70,19 @@ func New(cfg Config) (http.Handler, error) {
 
 func allowed(allow func(*http.Request) error, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch err := allow(r).(type) {
-		case nil:
+		err := allow(r)
+		if err == nil {
 			next.ServeHTTP(w, r)
-		case *Refusal:
-			Refuse(w, err)
-		default:
-			http.Error(w, err.Error(), http.StatusForbidden)
+			return
 		}
+		// The server must not wait for the body of a client without permission.
+		w.Header().Set("Connection", "close")
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Second)) // fails only without a connection
+		if refusal, ok := err.(*Refusal); ok {
+			Refuse(w, refusal)
+			return
+		}
+		http.Error(w, err.Error(), http.StatusForbidden)
 	})
 }
 

@@ -76,6 +76,7 @@ func TestWhoMayNot(t *testing.T) {
 			w := do(h, http.MethodGet, request)
 			require.Equal(t, code, w.Code)
 			require.Contains(t, w.Body.String(), "nobody")
+			require.Equal(t, "close", w.Header().Get("Connection"))
 		}
 		require.Zero(t, a.calls)
 	}

@@ -70,7 +70,8 @@ func (c *APIConfig) complete() error {
 	return f.Err()
 }
 
-// NewAPI returns the handler of the kubelet API. It does not authenticate: the caller wraps it. The
+// NewAPI returns the handler of the kubelet API. It does not authenticate: the caller wraps it, such
+// as in auth.Auth.Handler. ServeAPI gives a request that reaches it more time; see there. The
 // end of a request's context must end the request, even if its connection was hijacked. ServeAPI
 // ensures this.
 func NewAPI(cfg APIConfig) (http.Handler, error) {
@@ -85,7 +86,7 @@ func NewAPI(cfg APIConfig) (http.Handler, error) {
 		}
 		route.add(mux)
 	}
-	return asWritten(mux), nil
+	return admit(asWritten(mux)), nil
 }
 
 func always(mux *http.ServeMux, s Source, m Measures, access logAccess) {

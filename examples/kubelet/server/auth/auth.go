@@ -151,10 +151,13 @@ func (a *Auth) Authorize(ctx context.Context, u User, attributes Attributes) err
 }
 
 // Handler calls next for authorized requests, with the user in the context (UserFrom). Other
-// requests get 401, 400 (ErrPath), 403, or 500 after a failed review.
+// requests get 401, 400 (ErrPath), 403, or 500 after a failed review, and their connection is closed.
+// All reviews of a request take at most 10 s in sum.
 func (a *Auth) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		u, err := a.Authenticate(r)
+		ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
+		defer cancel()
+		u, err := a.Authenticate(r.WithContext(ctx))
 		if err != nil {
 			a.refuse(w, r, http.StatusUnauthorized, "Unauthorized", err)
 			return
@@ -165,7 +168,7 @@ func (a *Auth) Handler(next http.Handler) http.Handler {
 			return
 		}
 		var forbidden *ForbiddenError
-		switch err := a.Authorize(r.Context(), u, attributes); {
+		switch err := a.Authorize(ctx, u, attributes); {
 		case errors.As(err, &forbidden):
 			a.refuse(w, r, http.StatusForbidden, err.Error(), err)
 		case err != nil:
@@ -173,18 +176,21 @@ func (a *Auth) Handler(next http.Handler) http.Handler {
 			text := fmt.Sprintf("Authorization error (user=%s, verb=%s, resource=nodes, subresource(s)=%v)", u.Username, attributes.Verb, attributes.Subresources)
 			a.refuse(w, r, http.StatusInternalServerError, text, err)
 		default:
+			cancel()
 			next.ServeHTTP(w, r.WithContext(WithUser(r.Context(), u)))
 		}
 	})
 }
 
 // refuse writes an error response, and logs the details. Refusals caused by clients are logged at
-// the debug level only.
+// the debug level only. It closes the connection, and does not wait for the body of the request.
 func (a *Auth) refuse(w http.ResponseWriter, r *http.Request, status int, text string, err error) {
 	level := slog.LevelDebug
 	if status == http.StatusInternalServerError {
 		level = slog.LevelError
 	}
 	a.cfg.Logger.Log(r.Context(), level, "request refused", "status", status, "method", r.Method, "path", r.URL.Path, "from", r.RemoteAddr, "err", err)
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Second)) // fails only without a connection
 	http.Error(w, text, status)
 }

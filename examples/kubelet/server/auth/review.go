@@ -44,7 +44,7 @@ func newReviewCache[T any]() *reviewCache[T] {
 
 // get returns the cached result of a question, or calls review. review returns its result's
 // lifetime in the cache; errors are not cached. The call may serve several requests, so it ends
-// after reviewTimeout and not with the context of the first one.
+// after reviewTimeout or at the deadline of the first one, but not when the first client leaves.
 func (a *reviewCache[T]) get(ctx context.Context, question any, review func(context.Context) (T, time.Duration, error)) (none T, err error) {
 	text, err := json.Marshal(question)
 	if err != nil {
@@ -55,7 +55,11 @@ func (a *reviewCache[T]) get(ctx context.Context, question any, review func(cont
 		if result, ok := a.results.Get(key); ok { // an earlier flight may have just ended
 			return result, nil
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout)
+		end := time.Now().Add(reviewTimeout)
+		if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
+			end = deadline
+		}
+		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), end)
 		defer cancel()
 		result, ttl, err := review(ctx)
 		if err == nil && ttl > 0 {
