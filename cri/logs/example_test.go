@@ -22,7 +22,7 @@ func ExampleTail() {
 		"2026-01-02T15:04:05.2Z stderr P cannot open \n" +
 		"2026-01-02T15:04:05.3Z stderr F the database\n"
 	_ = must(0, os.WriteFile(path, []byte(log), 0o600))
-	text, err := logs.Tail(path, 2, 2048)
+	text, err := logs.Tail(context.Background(), path, 2, 2048)
 	fmt.Printf("%q %v\n", text, err)
 	// Output: "cannot open the database\n" <nil>
 }

@@ -153,7 +153,7 @@ func TestDockerLinesAreRefused(t *testing.T) {
 			require.ErrorIs(t, err, ErrDockerLine)
 			require.ErrorIs(t, err, ErrBadLine)
 			require.ErrorContains(t, err, path)
-			_, err = Tail(path, 0, 0)
+			_, err = Tail(t.Context(), path, 0, 0)
 			require.ErrorIs(t, err, ErrDockerLine)
 			require.ErrorContains(t, err, path)
 		})

@@ -95,7 +95,7 @@ func (r *Reader) Read(ctx context.Context, log Log, o Options, stdout, stderr io
 		return err
 	}
 	defer func() { err = errors.Join(err, rd.segment.close()) }()
-	if err := rd.tail(o.TailLines); err != nil {
+	if err := rd.tail(ctx, o.TailLines); err != nil {
 		return err
 	}
 	if err := p.begin(); err != nil {

@@ -22,7 +22,7 @@ type reading struct {
 	splitter  splitter
 }
 
-func (rd *reading) tail(lines *int64) error {
+func (rd *reading) tail(ctx context.Context, lines *int64) error {
 	if lines == nil {
 		return nil
 	}
@@ -30,7 +30,7 @@ func (rd *reading) tail(lines *int64) error {
 	if err != nil {
 		return err
 	}
-	rd.segment.pos, err = tailStart(rd.segment.file, size, *lines)
+	rd.segment.pos, err = tailStart(readerAt{ctx, rd.segment.file}, size, *lines)
 	return err
 }
 

@@ -2,12 +2,15 @@ package logs
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -24,25 +27,35 @@ const (
 // file the error wraps fs.ErrNotExist.
 //
 // Zero or a negative value means no limit. With maxBytes, Tail reads at most the larger of 1 MiB
-// and 8*maxBytes.
-func Tail(path string, maxLines int, maxBytes int64) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", fmt.Errorf("log tail: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("log tail: %s is not a regular file", path)
-	}
-	file, err := os.Open(path)
+// and 8*maxBytes. It ends between two reads when ctx is done, and never waits for a pipe.
+func Tail(ctx context.Context, path string, maxLines int, maxBytes int64) (string, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return "", fmt.Errorf("log tail: %w", err)
 	}
 	defer file.Close()
-	lines, err := lastLines(file, info.Size(), maxLines, maxBytes)
+	_, size, err := identify(file)
+	if err != nil {
+		return "", fmt.Errorf("log tail: %s: %w", path, err)
+	}
+	lines, err := lastLines(readerAt{ctx, file}, size, maxLines, maxBytes)
 	if err != nil {
 		return "", fmt.Errorf("log tail: reading %s: %w", path, err)
 	}
 	return string(cutFront(join(lines), maxBytes)), nil
+}
+
+// readerAt fails with the error of its context once that is done.
+type readerAt struct {
+	ctx context.Context
+	io.ReaderAt
+}
+
+func (r readerAt) ReadAt(p []byte, at int64) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.ReaderAt.ReadAt(p, at)
 }
 
 // lastLines parses the lines at the end of a file of the given size and returns them oldest first.

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 const stamp = "2026-01-02T03:04:05.000000006Z "
@@ -49,7 +51,7 @@ func TestTail(t *testing.T) {
 		{"bytes that are no characters stay", stamp + "stdout F \x80\x80\x80\x80\x80\x80\n", 0, 6, "\x80\x80\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := Tail(write(t, tc.file), tc.lines, tc.bytes)
+			got, err := Tail(t.Context(), write(t, tc.file), tc.lines, tc.bytes)
 			require.NoError(t, err)
 			require.Equal(t, tc.want, got)
 		})
@@ -66,18 +68,18 @@ func TestTailOfTerminationMessage(t *testing.T) {
 		}
 	}
 	path := write(t, log.String())
-	got, err := Tail(path, 80, 2048)
+	got, err := Tail(t.Context(), path, 80, 2048)
 	require.NoError(t, err)
 	require.Equal(t, want.String(), got)
-	got, err = Tail(path, 0, 2048)
+	got, err = Tail(t.Context(), path, 0, 2048)
 	require.NoError(t, err)
 	require.Len(t, got, 2048)
 }
 
 func TestTailErrors(t *testing.T) {
-	_, err := Tail(filepath.Join(t.TempDir(), "none"), 1, 1)
+	_, err := Tail(t.Context(), filepath.Join(t.TempDir(), "none"), 1, 1)
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	_, err = Tail(t.TempDir(), 1, 1)
+	_, err = Tail(t.Context(), t.TempDir(), 1, 1)
 	require.ErrorContains(t, err, "not a regular file")
 }
 
@@ -140,4 +142,44 @@ func FuzzTail(f *testing.F) {
 			require.True(t, utf8.Valid(got))
 		}
 	})
+}
+
+// Tail never waits for the writer of a pipe, and ends with its context.
+func TestTailDoesNotWait(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "0.log")
+	require.NoError(t, unix.Mkfifo(pipe, 0o600))
+	_, err := Tail(t.Context(), pipe, 1, 1)
+	require.ErrorContains(t, err, "not a regular file")
+
+	path := write(t, ""+stamp+"stdout F a\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = Tail(ctx, path, 1, 1)
+	require.ErrorIs(t, err, context.Canceled)
+	r, err := NewReader(ReaderConfig{})
+	require.NoError(t, err)
+	one := int64(1)
+	require.ErrorIs(t, r.Read(ctx, Log{Path: path}, Options{TailLines: &one}, io.Discard, io.Discard), context.Canceled)
+}
+
+// The search for the first of many lines ends with its request.
+func TestSearchForTailEndsWithContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	reads := 0
+	file := endlessFile{func() {
+		if reads++; reads == 3 {
+			cancel()
+		}
+	}}
+	_, err := tailStart(readerAt{ctx, file}, 1<<40, 1<<40)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 3, reads)
+}
+
+// endlessFile is an endless file that calls a function at each read.
+type endlessFile struct{ called func() }
+
+func (r endlessFile) ReadAt(p []byte, _ int64) (int, error) {
+	r.called()
+	return len(p), nil
 }

@@ -190,7 +190,10 @@ func (o *Observer) inspectContainer(ctx context.Context, listed *runtimeapi.Cont
 	}
 	c := toContainerStatus(o.cfg.RuntimeName, listed.PodSandboxId, response.Status)
 	if c.State == observed.StateExited {
-		c.Message = joinMessages(c.Message, terminationMessage(response.Status))
+		c.Message = joinMessages(c.Message, terminationMessage(ctx, response.Status))
+		if err := ctx.Err(); err != nil { // the message may be incomplete
+			return nil, fmt.Errorf("termination message of container %s (%s): %w", listed.Labels[labels.ContainerName], listed.Id, err)
+		}
 	}
 	return &c, nil
 }

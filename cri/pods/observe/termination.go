@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -25,11 +26,11 @@ const (
 // terminationMessage returns the termination message of an exited container: the content of its
 // file, or, if the policy allows it and the container failed, the end of its log. Invalid UTF-8
 // is replaced as in the API server, so that the written status equals the status read back.
-func terminationMessage(s *runtimeapi.ContainerStatus) string {
-	return strings.ToValidUTF8(leftMessage(s), "\uFFFD")
+func terminationMessage(ctx context.Context, s *runtimeapi.ContainerStatus) string {
+	return strings.ToValidUTF8(leftMessage(ctx, s), "\uFFFD")
 }
 
-func leftMessage(s *runtimeapi.ContainerStatus) string {
+func leftMessage(ctx context.Context, s *runtimeapi.ContainerStatus) string {
 	message := ""
 	if path := podfiles.TerminationFile(s); path != "" {
 		b, err := readTail(path, maxMessageBytes)
@@ -43,7 +44,7 @@ func leftMessage(s *runtimeapi.ContainerStatus) string {
 	if message != "" || !fallBack {
 		return message
 	}
-	tail, err := logs.Tail(s.LogPath, maxMessageLogLines, maxMessageLogBytes)
+	tail, err := logs.Tail(ctx, s.LogPath, maxMessageLogLines, maxMessageLogBytes)
 	if err != nil {
 		return ""
 	}

@@ -59,7 +59,7 @@ func TestMessageLeftBehind(t *testing.T) {
 			default:
 				require.NoError(t, os.WriteFile(log, []byte(tc.log), 0o600))
 			}
-			require.Equal(t, tc.want, terminationMessage(ended(tc.policy, file, log, tc.exit, tc.reason)))
+			require.Equal(t, tc.want, terminationMessage(t.Context(), ended(tc.policy, file, log, tc.exit, tc.reason)))
 		})
 	}
 }
@@ -87,7 +87,7 @@ func TestTerminationMessageFromLogIsBounded(t *testing.T) {
 				fmt.Fprintf(&b, "2026-01-01T00:00:00Z stderr F %0*d\n", tc.width, i)
 			}
 			require.NoError(t, os.WriteFile(log, []byte(b.String()), 0o600))
-			got := terminationMessage(ended("FallbackToLogsOnError", "/nowhere/message", log, 1, "Error"))
+			got := terminationMessage(t.Context(), ended("FallbackToLogsOnError", "/nowhere/message", log, 1, "Error"))
 			require.Len(t, got, tc.size)
 			require.True(t, strings.HasSuffix(got, "199\n"))
 			if tc.lines > 0 {
@@ -101,7 +101,7 @@ func TestTerminationMessageFromLogIsBounded(t *testing.T) {
 func TestTerminationFileIsNoFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "message")
 	require.NoError(t, syscall.Mkfifo(path, 0o600))
-	got := terminationMessage(ended("File", path, "", 1, "Error"))
+	got := terminationMessage(t.Context(), ended("File", path, "", 1, "Error"))
 	require.Contains(t, got, "is not a regular file")
 }
 
@@ -110,7 +110,7 @@ func TestTerminationFileCannotBeRead(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "0.log")
 	require.NoError(t, os.WriteFile(log, []byte("2026-01-01T00:00:00Z stdout F line\n"), 0o600))
-	got := terminationMessage(ended("FallbackToLogsOnError", filepath.Join(log, "message"), log, 1, "Error"))
+	got := terminationMessage(t.Context(), ended("FallbackToLogsOnError", filepath.Join(log, "message"), log, 1, "Error"))
 	require.Contains(t, got, "Error on reading termination message: ")
 	require.Contains(t, got, "not a directory")
 }

@@ -26,7 +26,7 @@ var _ server.LogSource = (*Agent)(nil)
 // until it returns; meanwhile, no other read of the same pod begins.
 type lineReader struct {
 	calls run.Calls
-	tail  func(path string, maxLines int, maxBytes int64) (string, error) // logs.Tail
+	tail  func(ctx context.Context, path string, maxLines int, maxBytes int64) (string, error) // logs.Tail
 }
 
 func newLineReader() lineReader { return lineReader{tail: logs.Tail} }
@@ -49,7 +49,7 @@ func (l *lineReader) read(ctx context.Context, pod server.PodReport) []server.Lo
 				if ctx.Err() != nil {
 					return run.EndOf(ctx)
 				}
-				read[i] = l.container(pod.LogDir, c)
+				read[i] = l.container(ctx, pod.LogDir, c)
 			}
 			return nil
 		})
@@ -64,14 +64,14 @@ func (l *lineReader) read(ctx context.Context, pod server.PodReport) []server.Lo
 }
 
 // container reads the log of the newest run, or of the run before if the newest has no lines.
-func (l *lineReader) container(dir string, c server.ContainerReport) server.LogReport {
+func (l *lineReader) container(ctx context.Context, dir string, c server.ContainerReport) server.LogReport {
 	r := server.LogReport{Container: c.Name, Missing: true}
 	for _, count := range []int32{c.Restarts, c.Restarts - 1} {
 		if count < 0 {
 			break
 		}
 		// Tail counts parts of long lines, so its limit is the number of bytes.
-		text, err := l.tail(filepath.Join(dir, request.LogPath(c.Name, count)), 0, lastBytes)
+		text, err := l.tail(ctx, filepath.Join(dir, request.LogPath(c.Name, count)), 0, lastBytes)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			continue

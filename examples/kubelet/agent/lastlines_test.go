@@ -75,7 +75,7 @@ func TestLastLinesOnAHangingFileSystem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		var reads atomic.Int32
-		l := lineReader{tail: func(path string, _ int, _ int64) (string, error) {
+		l := lineReader{tail: func(_ context.Context, path string, _ int, _ int64) (string, error) {
 			if strings.HasPrefix(path, "/hangs/") {
 				reads.Add(1)
 				<-release
@@ -97,6 +97,6 @@ func TestLastLinesOnAHangingFileSystem(t *testing.T) {
 		synctest.Wait()
 		require.Empty(t, l.calls.Running())
 	})
-	l := lineReader{tail: func(string, int, int64) (string, error) { return "", errors.New("input/output error") }}
+	l := lineReader{tail: func(context.Context, string, int, int64) (string, error) { return "", errors.New("input/output error") }}
 	require.Equal(t, []server.LogReport{{Container: "c", Error: "input/output error"}}, l.read(t.Context(), podWithLogs("/x", 0, "c")))
 }

@@ -25,7 +25,7 @@ type lock struct{ *os.File }
 // other's pods.
 func (f folders) lock() (_ *lock, err error) {
 	path := filepath.Join(f.root, "podwright.lock")
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("root folder: %w", err)
 	}
@@ -53,7 +53,7 @@ func (l *lock) check() error {
 	if err != nil {
 		return fmt.Errorf("root folder: lock: %w", err)
 	}
-	there, err := os.Stat(l.Name())
+	there, err := os.Lstat(l.Name())
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && !os.SameFile(mine, there):
 		return fmt.Errorf("%s: %w", filepath.Dir(l.Name()), errLockLost)

@@ -34,14 +34,18 @@ const (
 // Lock is a lock owned by this process.
 type Lock struct{ file *os.File }
 
-// Acquire blocks until it has the lock or ctx is done. It creates a missing file.
+// Acquire blocks until it has the lock or ctx is done. It creates a missing file. A symbolic link,
+// which another user could have made in a shared folder, is refused.
 func Acquire(ctx context.Context, path string) (*Lock, error) {
 	for {
-		file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 		if err != nil {
 			return nil, fmt.Errorf("lock file: %w", err)
 		}
 		l := &Lock{file}
+		if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+			return nil, errors.Join(fmt.Errorf("lock file %s: is not a regular file", path), err, l.Close())
+		}
 		locked, err := l.try(ctx)
 		if err == nil && locked && l.isLinked() {
 			return l, nil
@@ -72,7 +76,7 @@ func (l *Lock) isLinked() bool {
 	if err != nil {
 		return false
 	}
-	found, err := os.Stat(l.file.Name())
+	found, err := os.Lstat(l.file.Name())
 	return err == nil && os.SameFile(own, found)
 }
 

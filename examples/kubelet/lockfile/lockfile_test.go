@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -118,4 +119,19 @@ func TestKilled(t *testing.T) {
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	require.NoError(t, acquire(t, path).Close())
+}
+
+// A link in the place of the lock file is refused, and its target stays as it is. So is a file that
+// cannot be locked.
+func TestLinkIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	path, target := filepath.Join(dir, "lock"), filepath.Join(dir, "target")
+	require.NoError(t, os.Symlink(target, path))
+	_, err := Acquire(t.Context(), path)
+	require.ErrorIs(t, err, unix.ELOOP)
+	require.NoFileExists(t, target)
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, unix.Mkfifo(path, 0o600))
+	_, err = Acquire(t.Context(), path)
+	require.ErrorContains(t, err, "is not a regular file")
 }
