@@ -22,8 +22,8 @@ func (execTimeout) Error() string        { return "command timed out" }
 func (execTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // ErrReplyTooLarge is the cause of a call whose reply exceeds the client's limit (16 MiB). The
-// same call will fail again. Calls about a single object, filtered lists and
-// ClientConfig.StreamLists still work.
+// same call will fail again. Calls about a single object, filtered lists and, up
+// to 32 MiB, ClientConfig.StreamLists still work.
 var ErrReplyTooLarge = errors.New("reply exceeds 16 MiB")
 
 // ErrRequestTooLarge is the cause of a call whose request exceeds the runtime's limit, usually 16

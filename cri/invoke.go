@@ -168,20 +168,29 @@ func list[Item any](ctx context.Context, c call, streaming, plain func(context.C
 	return items, nil
 }
 
-// collect reads a stream of list replies to its end. A broken stream returns no items, because a
-// partial list would be misread as complete.
+// maxStreamed bounds the sum of a stream's list replies, in bytes.
+const maxStreamed = 2 * maxReply
+
+// collect reads a stream of list replies to its end. A broken stream, or one of more than
+// maxStreamed bytes, returns no items, because a partial list would be misread as complete.
 func collect[Rep, Item any](stream grpc.ServerStreamingClient[Rep], err error, itemsOf func(*Rep) []Item) ([]Item, error) {
 	if err != nil {
 		return nil, err
 	}
 	var items []Item
-	for {
+	for size := 0; ; {
 		reply, err := stream.Recv()
 		if err == io.EOF {
 			return items, nil
 		}
 		if err != nil {
 			return nil, err
+		}
+		if message, ok := any(reply).(proto.Message); ok {
+			size += proto.Size(message)
+		}
+		if size > maxStreamed {
+			return nil, status.Errorf(codes.ResourceExhausted, "received a list larger than the limit of %d bytes", maxStreamed)
 		}
 		items = append(items, itemsOf(reply)...)
 	}

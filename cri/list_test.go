@@ -143,6 +143,33 @@ func TestStreamedList(t *testing.T) {
 	})
 }
 
+// A stream without end fails with an error that contains the limit, and gives no partial list.
+func TestEndlessStreamedList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, n := streamingClients(t)
+		s.streamParts("StreamContainers", nil, inParts(bulk(33, mebibyte))...)
+		items, err := n.runtime.ListContainers(t.Context(), nil)
+		require.Nil(t, items)
+		requireCallError(t, err, "ListContainers", "")
+		require.ErrorContains(t, err, "list larger than the limit of 33554432 bytes")
+		require.Equal(t, codes.ResourceExhausted, status.Code(err))
+	})
+}
+
+// A list of 60,000 entries is either complete or an error with the limit.
+func TestManyEntries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, n := bothClients(t)
+		s.reply("ListContainers", &runtimeapi.ListContainersResponse{Containers: bulk(60_000, 200)})
+		items, err := n.runtime.ListContainers(t.Context(), nil)
+		require.NoError(t, err)
+		require.Len(t, items, 60_000)
+		s.reply("ListContainers", &runtimeapi.ListContainersResponse{Containers: bulk(60_000, 300)})
+		_, err = n.runtime.ListContainers(t.Context(), nil)
+		require.ErrorIs(t, err, ErrReplyTooLarge)
+	})
+}
+
 func TestBrokenStreamGivesNoHalfList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, n := streamingClients(t)

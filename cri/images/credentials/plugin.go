@@ -21,9 +21,11 @@ import (
 
 const (
 	pluginTimeout = time.Minute
-	// maxResponse and maxErrorOutput bound a plugin's output and error output, in bytes.
+	// maxResponse and maxErrorOutput bound a plugin's output and error output, in bytes. A plugin
+	// that writes more is killed. The first keptErrors bytes of the error output are kept.
 	maxResponse    = 1 << 20
-	maxErrorOutput = 1 << 10
+	maxErrorOutput = 16 << 20
+	keptErrors     = 1 << 10
 	// pipeGrace is the time after which the output of a killed plugin is closed, even if its children
 	// keep it open.
 	pipeGrace = time.Second
@@ -119,7 +121,10 @@ func find(binDir string, p *Provider) (program, error) {
 func (p program) run(ctx context.Context, input []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, fmt.Errorf("no exit within %s", p.timeout))
 	defer cancel()
-	stdout, stderr := &bounded{max: maxResponse}, &bounded{max: maxErrorOutput}
+	ctx, kill := context.WithCancelCause(ctx)
+	defer kill(nil)
+	stdout := &bounded{what: "reply", keep: maxResponse, limit: maxResponse, end: kill}
+	stderr := &bounded{what: "error output", keep: keptErrors, limit: maxErrorOutput, end: kill}
 	cmd := exec.CommandContext(ctx, p.path, p.args...)
 	cmd.Env = append(os.Environ(), p.env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), stdout, stderr
@@ -128,8 +133,6 @@ func (p program) run(ctx context.Context, input []byte) ([]byte, error) {
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case stdout.cut:
-		return nil, fmt.Errorf("reply exceeds %d bytes", maxResponse)
 	case err != nil:
 		if message := printable(string(stderr.kept)); message != "" {
 			err = fmt.Errorf("%w: %s", err, message)
@@ -149,18 +152,20 @@ func printable(s string) string {
 	}, s))
 }
 
-// bounded stores the beginning of its input and discards the rest.
+// bounded stores the first keep bytes of its input and discards the rest. It calls end when the
+// input is longer than limit bytes.
 type bounded struct {
-	max  int
-	kept []byte
-	cut  bool
+	what        string
+	keep, limit int
+	kept        []byte
+	written     int
+	end         func(error)
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
-	n := len(p)
-	if room := b.max - len(b.kept); n > room {
-		p, b.cut = p[:room], true
+	b.kept = append(b.kept, p[:min(len(p), b.keep-len(b.kept))]...)
+	if b.written += len(p); b.written > b.limit {
+		b.end(fmt.Errorf("%s exceeds %d bytes", b.what, b.limit))
 	}
-	b.kept = append(b.kept, p...)
-	return n, nil
+	return len(p), nil
 }

@@ -73,6 +73,8 @@ func TestProgram(t *testing.T) {
 		{`echo s3cret; printf 'no\033 such role\n' >&2; exit 3`, "", "exit status 3: no  such role", time.Minute},
 		{`exit 3`, "", "exit status 3", time.Minute},
 		{`head -c 2000000 /dev/zero`, "", "reply exceeds 1048576 bytes", time.Minute},
+		{`cat /dev/zero`, "", "reply exceeds 1048576 bytes", time.Hour},
+		{`cat /dev/zero >&2`, "", "error output exceeds 16777216 bytes", time.Hour},
 		{`head -c 2000000 /dev/zero >&2; exit 1`, "", "exit status 1", time.Minute},
 		{`sleep 600`, "", "no exit within 50ms", 50 * time.Millisecond},
 	} {
