@@ -89,6 +89,7 @@ func newCluster(cfg *Config, changes *objectChanges, runtime *connected) (c *clu
 	c.self, err = apiserver.NewFeed(apiserver.FeedConfig[*v1.Node, *v1.NodeList]{
 		Resource:      c.client.Nodes(),
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(),
+		Check:         apiserver.CheckNode,
 		OnChange:      func([]types.NamespacedName) { c.nodeChanged() },
 		Logger:        log,
 	})

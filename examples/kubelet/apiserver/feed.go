@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,6 +33,9 @@ type FeedConfig[T Object, L runtime.Object] struct {
 	// Trim removes unused fields of a received object. Managed fields, often half of an object, are
 	// always removed. Optional.
 	Trim func(T)
+	// Check returns an error for a received object that is unusable. A list with such an object is
+	// refused, a change to it is ignored, and the error is returned by Err. Optional.
+	Check func(T) error
 	// OnChange is called with objects that were added, changed or removed, by the goroutine of Run.
 	// The first list is a change, even if it is empty. It must not block. Optional.
 	OnChange func([]types.NamespacedName)
@@ -98,7 +102,7 @@ func (f *Feed[T, L]) Run(ctx context.Context) error {
 		f.mu.Unlock()
 	}()
 	silent := logr.Discard()
-	r := cache.NewReflectorWithOptions(f.source(), f.cfg.Resource.kind.object(), store[T, L]{f}, cache.ReflectorOptions{
+	r := cache.NewReflectorWithOptions(f.source(), f.cfg.Resource.kind.object(), store[T, L]{f, ctx}, cache.ReflectorOptions{
 		Name: f.cfg.Resource.kind.plural, Logger: &silent,
 		Backoff: &wait.Backoff{Duration: firstPause, Factor: 2, Jitter: jitter, Steps: math.MaxInt32, Cap: f.cfg.MaxPause},
 	})
@@ -131,6 +135,14 @@ func (f *Feed[T, L]) source() listWatch {
 func (f *Feed[T, L]) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	o.FieldSelector = f.cfg.FieldSelector
 	l, err := f.cfg.Resource.List(ctx, o)
+	if err == nil && f.cfg.Check != nil {
+		err = meta.EachListItem(l, func(obj runtime.Object) error {
+			if o, ok := obj.(T); ok { // other types are refused later
+				return f.cfg.Check(o)
+			}
+			return nil
+		})
+	}
 	f.record(ctx, err)
 	if err != nil {
 		return nil, err
@@ -215,7 +227,10 @@ func nameOf(obj metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 
-type store[T Object, L runtime.Object] struct{ feed *Feed[T, L] }
+type store[T Object, L runtime.Object] struct {
+	feed *Feed[T, L]
+	ctx  context.Context // of Run
+}
 
 func (s store[T, L]) take(obj any) (T, error) {
 	o, ok := obj.(T)
@@ -235,6 +250,13 @@ func (s store[T, L]) Update(obj any) error {
 	o, err := s.take(obj)
 	if err != nil {
 		return err
+	}
+	if check := s.feed.cfg.Check; check != nil {
+		err := check(o)
+		s.feed.record(s.ctx, err)
+		if err != nil {
+			return nil // the error is recorded, and the last state stays
+		}
 	}
 	s.feed.mu.Lock()
 	s.feed.objects[nameOf(o)] = o

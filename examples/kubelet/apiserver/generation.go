@@ -49,7 +49,7 @@ func newGeneration(k *kubeconfig, dial dialFunc, wrap func(http.RoundTripper) ht
 		MaxIdleConnsPerHost: 25,
 		DisableCompression:  k.rest.DisableCompression,
 	})
-	wrapped, err := transport.HTTPWrappersForConfig(config, g.transport)
+	wrapped, err := transport.HTTPWrappersForConfig(config, bounded{g.transport})
 	if err != nil {
 		return nil, err
 	}

@@ -2,8 +2,11 @@ package apiserver
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -75,13 +78,25 @@ func (r Resource[T, L]) Get(ctx context.Context, name string, o metav1.GetOption
 	return do(ctx, r.client, req.Name(name).VersionedParams(&o, r.client.codecs.parameters), r.kind.object())
 }
 
-// List reads objects, in one response unless the options limit it.
+// errNoVersion is the error of a list without a resource version, such as the response null of a
+// broken proxy. It would otherwise be taken for an empty list, and pods would be stopped.
+var errNoVersion = errors.New("the response is not a list: it has no resourceVersion")
+
+// List reads objects, in one response unless the options limit it. A response without a resource
+// version is an error.
 func (r Resource[T, L]) List(ctx context.Context, o metav1.ListOptions) (none L, err error) {
 	req, err := r.request("GET")
 	if err != nil {
 		return none, err
 	}
-	return do(ctx, r.client, req.VersionedParams(&o, r.client.codecs.parameters), r.kind.list())
+	l, err := do(ctx, r.client, req.VersionedParams(&o, r.client.codecs.parameters), r.kind.list())
+	if err != nil {
+		return none, err
+	}
+	if of, err := meta.ListAccessor(l); err != nil || of.GetResourceVersion() == "" {
+		return none, fmt.Errorf("apiserver: list of %s: %w", r.kind.plural, errors.Join(errNoVersion, err))
+	}
+	return l, nil
 }
 
 // Watch returns the changes of objects until it is stopped, ctx is done, or the server ends the

@@ -1,0 +1,131 @@
+package apiserver_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
+)
+
+// replaced replaces the bodies of responses to calls other than watches while it has one.
+type replaced struct {
+	http.RoundTripper
+	body atomic.Pointer[func() io.Reader]
+}
+
+func (r *replaced) RoundTrip(req *http.Request) (*http.Response, error) {
+	response, err := r.RoundTripper.RoundTrip(req)
+	if body := r.body.Load(); body != nil && err == nil && !req.URL.Query().Has("watch") {
+		_ = response.Body.Close()
+		response.StatusCode, response.Header, response.ContentLength = http.StatusOK, http.Header{"Content-Type": {"application/json"}}, -1
+		response.Body = io.NopCloser((*body)())
+	}
+	return response, err
+}
+
+func (r *replaced) with(text string) {
+	body := func() io.Reader { return strings.NewReader(text) }
+	r.body.Store(&body)
+}
+
+func connectReplaced(t *testing.T) (*apitest.Server, *apiserver.Client, *replaced) {
+	r := &replaced{}
+	server, client := connect(t, func(c *apiserver.Config) {
+		c.Wrap = func(next http.RoundTripper) http.RoundTripper { r.RoundTripper = next; return r }
+	})
+	return server, client, r
+}
+
+// A response that is no list, or a Node without UID, changes no feed.
+func TestFeedKeepsItsStateOnInvalidResponses(t *testing.T) {
+	for name, c := range map[string]struct{ body, err string }{
+		"null":              {"null", ""},
+		"an empty object":   {"{}", ""},
+		"no version":        {`{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[]}`, "no resourceVersion"},
+		"no version, null":  {`{"kind":"NodeList","apiVersion":"v1","items":null}`, "no resourceVersion"},
+		"Node without UID":  {`{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":[{"metadata":{"name":"n"}}]}`, "has no UID"},
+		"Node without meta": {`{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":[{}]}`, "has no UID"},
+		"null as a Node":    {`{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":[null]}`, "has no UID"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, client, response := connectReplaced(t)
+				server.Put(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}}})
+				feed, err := apiserver.NewFeed(apiserver.FeedConfig[*v1.Node, *v1.NodeList]{Resource: client.Nodes(), Check: apiserver.CheckNode})
+				require.NoError(t, err)
+				apitest.Run(t, feed.Run)
+				time.Sleep(time.Minute)
+				require.Len(t, feed.All(), 1)
+
+				response.with(c.body)
+				server.Forget() // the watch is too old, so that the feed lists again
+				server.CloseWatches()
+				time.Sleep(time.Minute)
+				require.ErrorContains(t, feed.Err(), c.err)
+				require.Len(t, feed.All(), 1)
+				require.Equal(t, map[string]string{"a": "b"}, feed.All()[0].Labels)
+
+				response.body.Store(nil)
+				time.Sleep(time.Minute)
+				require.NoError(t, feed.Err())
+				require.Len(t, feed.All(), 1)
+			})
+		})
+	}
+}
+
+// Calls about the own Node refuse a response without a UID.
+func TestNodeWithoutUID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, client, response := connectReplaced(t)
+		for _, body := range []string{`{"kind":"Node","apiVersion":"v1","metadata":{"name":"n"}}`, `{"kind":"Node","apiVersion":"v1"}`, "null", "{}"} {
+			response.with(body)
+			_, err := client.OwnNode().GetNode(t.Context(), "n")
+			require.Error(t, err, body)
+		}
+	})
+}
+
+// endless counts the bytes that were read from it.
+type endless struct{ read *atomic.Int64 }
+
+func (e endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	e.read.Add(int64(len(p)))
+	return len(p), nil
+}
+
+// An endless response ends with an error that contains the limit.
+func TestEndlessResponse(t *testing.T) {
+	var read atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.Copy(w, endless{&read}) // until the client leaves
+	}))
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf("{kind: Config, apiVersion: v1, current-context: c, clusters: [{name: k, cluster: {server: %q}}], contexts: [{name: c, context: {cluster: k, user: u}}], users: [{name: u, user: {token: t}}]}", server.URL)
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	client, err := apiserver.New(apiserver.Config{Kubeconfig: file, UserAgent: "test/1"})
+	require.NoError(t, err)
+	defer client.CloseConnections()
+	_, err = client.Nodes().List(t.Context(), metav1.ListOptions{})
+	require.ErrorContains(t, err, "response exceeds the limit of 33554432 bytes")
+	require.Less(t, read.Load(), int64(64<<20))
+}
