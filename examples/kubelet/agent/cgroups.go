@@ -42,6 +42,11 @@ func newCgroups(ctx context.Context, cfg *Config, driverName string, folders fol
 	if err != nil {
 		return nil, err
 	}
+	if m, ok := host.(interface{ Missing() []string }); ok {
+		for _, why := range m.Missing() {
+			cfg.Logger.Warn("cgroups: " + why)
+		}
+	}
 	tree, err := cgroups.NewTree(driver, cfg.Kubelet.CgroupRoot)
 	if err != nil {
 		return nil, fmt.Errorf("cgroupRoot: %w", err)

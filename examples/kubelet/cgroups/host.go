@@ -43,6 +43,7 @@ type Host struct {
 	driver  cgroups.Driver
 	version cgroups.Version
 	needed  []string
+	mounted []string // version 1 only
 	huge    []string
 	reader  *stats.Reader
 	// locks serializes the changes of each cgroup.
@@ -64,13 +65,18 @@ func NewHost(driver cgroups.Driver) (*Host, error) {
 			return nil, err
 		}
 	} else {
+		mounts, err := os.ReadFile("/proc/self/mountinfo")
+		if err != nil {
+			return nil, fmt.Errorf("cgroups: %w", err)
+		}
+		h.mounted = mountedV1(string(mounts))
 		for _, c := range h.needed {
-			if _, err := os.Stat(filepath.Join(mountpoint, c)); err != nil {
-				return nil, fmt.Errorf("cgroups: controller %s is not mounted: %w", c, err)
+			if !slices.Contains(h.mounted, c) {
+				return nil, fmt.Errorf("cgroups: controller %s is not mounted below %s", c, mountpoint)
 			}
 		}
 	}
-	if h.hasHugePages() {
+	if h.has("hugetlb") {
 		h.huge = oci.HugePageSizes()
 	}
 	reader, err := stats.New(stats.Config{FS: os.DirFS(mountpoint), Version: stats.Version(h.version)})
@@ -78,12 +84,37 @@ func NewHost(driver cgroups.Driver) (*Host, error) {
 	return h, err
 }
 
-func (h *Host) hasHugePages() bool {
+func (h *Host) has(controller string) bool {
 	if h.version == cgroups.V2 {
-		return slices.Contains(h.needed, "hugetlb")
+		return slices.Contains(h.needed, controller)
 	}
-	_, err := os.Stat(filepath.Join(mountpoint, "hugetlb"))
-	return err == nil
+	return slices.Contains(h.mounted, controller)
+}
+
+// Missing returns a sentence for each optional controller that the machine does not have, with the
+// limit that pods do not have for that reason.
+func (h *Host) Missing() (why []string) {
+	if !h.has("hugetlb") && len(oci.HugePageSizes()) > 0 {
+		why = append(why, "controller hugetlb is not available: the huge pages of pods are not limited")
+	}
+	if !h.has("pids") {
+		why = append(why, "controller pids is not available: the number of processes of pods is not limited (podPidsLimit)")
+	}
+	return why
+}
+
+// mountedV1 returns the controllers of version 1 that are mounted below mountpoint, given the mount
+// table. A folder of a controller's name is not enough: it may be a plain folder.
+func mountedV1(mountinfo string) (controllers []string) {
+	for line := range strings.Lines(mountinfo) {
+		mount, filesystem, ok := strings.Cut(line, " - ")
+		at, of := strings.Fields(mount), strings.Fields(filesystem)
+		if !ok || len(at) < 5 || len(of) < 3 || of[0] != "cgroup" || !strings.HasPrefix(at[4], mountpoint+"/") {
+			continue
+		}
+		controllers = append(controllers, strings.Split(of[2], ",")...) // also options such as rw
+	}
+	return controllers
 }
 
 // HostVersion returns the cgroup version of the machine.
@@ -238,7 +269,7 @@ func (h *Host) manager(n cgroups.Name, r *oci.Resources) (oci.Manager, error) {
 }
 
 // resources converts values for the library. It drops huge page sizes that the machine cannot
-// limit.
+// limit, and the limit of processes without its controller.
 func (h *Host) resources(v cgroups.Values) *oci.Resources {
 	r := &oci.Resources{
 		SkipDevices: true, SkipFreezeOnSet: true,
@@ -250,7 +281,7 @@ func (h *Host) resources(v cgroups.Values) *oci.Resources {
 	case v.Shares > 0:
 		r.CpuShares = v.Shares
 	}
-	if v.Pids != 0 {
+	if v.Pids != 0 && h.has("pids") {
 		r.PidsLimit = &v.Pids
 	}
 	for size, n := range v.HugePages {
