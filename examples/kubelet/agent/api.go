@@ -122,7 +122,7 @@ func (a *Agent) effective() *kubeletv1beta1.KubeletConfiguration {
 // shown returns the configuration with probable secrets masked.
 func shown(k *kubeletv1beta1.KubeletConfiguration) *kubeletv1beta1.KubeletConfiguration {
 	out := k.DeepCopy()
-	out.TypeMeta = metav1.TypeMeta{}
+	out.TypeMeta = metav1.TypeMeta{Kind: "KubeletConfiguration", APIVersion: kubeletv1beta1.SchemeGroupVersion.String()}
 	if address, err := url.Parse(k.StaticPodURL); err == nil {
 		out.StaticPodURL = address.Redacted()
 	}

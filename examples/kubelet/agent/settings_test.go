@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/netip"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images/gc"
@@ -21,6 +23,17 @@ import (
 	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/examples/kubelet/config"
 )
+
+// The configuration at /configz has kind and version, and no secrets.
+func TestShownConfiguration(t *testing.T) {
+	k := config.Default().Kubelet
+	k.TypeMeta = metav1.TypeMeta{}
+	k.StaticPodURL, k.StaticPodURLHeader = "https://u:secret@h/", map[string][]string{"Authorization": {"secret"}}
+	text, err := json.Marshal(shown(&k))
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(string(text), `{"kind":"KubeletConfiguration","apiVersion":"kubelet.config.k8s.io/v1beta1",`), string(text))
+	require.NotContains(t, string(text), "secret")
+}
 
 func TestDNS(t *testing.T) {
 	k := config.Default().Kubelet

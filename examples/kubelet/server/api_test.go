@@ -99,7 +99,7 @@ func TestEndpointsWithTheirOwnSwitch(t *testing.T) {
 	for path, off := range map[string]func(*APIConfig){
 		"GET /debug/pprof/ 405":  func(c *APIConfig) { c.Profiling = false },
 		"GET /logs/ 405":         func(c *APIConfig) { c.NodeLogs = nil },
-		"PUT /debug/flags/v 404": func(c *APIConfig) { c.SetVerbosity = nil },
+		"PUT /debug/flags/v 405": func(c *APIConfig) { c.SetVerbosity = nil },
 		"GET /configz 404":       func(c *APIConfig) { c.Config = nil },
 		"GET /flagz 404":         func(c *APIConfig) { c.Flags = nil },
 		"GET /statusz 404":       func(c *APIConfig) { c.Version = "" },
@@ -107,6 +107,24 @@ func TestEndpointsWithTheirOwnSwitch(t *testing.T) {
 		f := strings.Fields(path)
 		require.Equal(t, f[2], strconv.Itoa(do(api(t, off), f[0], f[1]).Code), path)
 	}
+}
+
+// Disabled endpoints respond with the texts of upstream kubelets.
+func TestTextsOfDisabledEndpoints(t *testing.T) {
+	for path, want := range map[string]string{
+		"GET /debug/pprof/":  "profiling endpoint is disabled.\n",
+		"GET /logs/":         "logs endpoint is disabled.\n",
+		"PUT /debug/flags/v": "flags endpoint is disabled.\n",
+	} {
+		method, path, _ := strings.Cut(path, " ")
+		off := func(c *APIConfig) { c.Profiling, c.NodeLogs, c.SetVerbosity = false, nil, nil }
+		require.Equal(t, want, do(api(t, off), method, path).Body.String(), path)
+		if method == http.MethodGet {
+			none := api(t, func(c *APIConfig) { c.Debugging = false })
+			require.Equal(t, "Debug endpoints are disabled.\n", do(none, method, path).Body.String(), path)
+		}
+	}
+	require.Equal(t, "successfully set klog.logging.verbosity to 6", do(api(t, nil), http.MethodPut, "/debug/flags/v").Body.String())
 }
 
 // A path in another spelling is refused.

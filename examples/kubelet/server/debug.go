@@ -48,7 +48,7 @@ func (c *APIConfig) verbosity() http.Handler {
 			return
 		}
 		c.SetVerbosity(int(v))
-		fmt.Fprintf(w, "log verbosity set to %d\n", v)
+		fmt.Fprintf(w, "successfully set klog.logging.verbosity to %d", v) // the text of upstream kubelets
 	})
 }
 
@@ -57,5 +57,8 @@ func (c *APIConfig) configz() http.Handler {
 	if c.Config == nil {
 		return nil
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, c.Config()) })
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		writeJSON(w, c.Config())
+	})
 }

@@ -111,13 +111,15 @@ type route struct {
 	root    string
 	paths   []string
 	handler http.Handler // nil if disabled
-	// off is the status code of a disabled path: StatusMethodNotAllowed or StatusNotFound.
+	// off is the status code of a disabled path: StatusMethodNotAllowed or StatusNotFound. why is
+	// its text.
 	off int
+	why string
 }
 
 func (r route) add(mux *http.ServeMux) {
 	if r.handler == nil {
-		off := respondWith(r.off, "disabled on this server")
+		off := respondWith(r.off, cmp.Or(r.why, "Debug endpoints are disabled."))
 		mux.Handle(r.root, off)
 		if below := r.root + "/"; !strings.HasSuffix(r.root, "/") {
 			mux.Handle(below, off)
@@ -144,15 +146,21 @@ func (c *APIConfig) debugging() []route {
 		{methods: "POST", root: "/run/", paths: container, handler: c.Commands},
 		{methods: "GET", root: "/runningpods", paths: []string{"", "/{$}"}, handler: c.Commands},
 		{methods: "POST", root: "/checkpoint/", paths: container[:1], handler: c.Commands, off: http.StatusNotFound},
-		{methods: "GET", root: "/logs", paths: []string{"", "/"}, handler: c.NodeLogs},
-		{methods: "GET", root: "/debug/pprof", paths: []string{"", "/"}, handler: c.profiles()},
-		{methods: "PUT", root: "/debug/flags/v", paths: []string{""}, handler: c.verbosity(), off: http.StatusNotFound},
+		{methods: "GET", root: "/logs", paths: []string{"", "/"}, handler: c.NodeLogs, why: "logs endpoint is disabled."},
+		{methods: "GET", root: "/debug/pprof", paths: []string{"", "/"}, handler: c.profiles(), why: "profiling endpoint is disabled."},
+		{methods: "PUT", root: "/debug/flags/v", paths: []string{""}, handler: c.verbosity(), why: "flags endpoint is disabled."},
 		{methods: "GET", root: "/configz", paths: []string{""}, handler: c.configz(), off: http.StatusNotFound},
 		{methods: "GET", root: "/flagz", paths: []string{""}, handler: c.flagz(), off: http.StatusNotFound},
 	}
 	served := []string{"/healthz", "/pods", "/statusz"} // and the first segments of enabled routes
 	for i := range routes {
 		routes[i].off = cmp.Or(routes[i].off, http.StatusMethodNotAllowed)
+		if !c.Debugging {
+			routes[i].why = ""
+			if routes[i].root == "/debug/flags/v" { // as in upstream kubelets, which serve no path there
+				routes[i].off = http.StatusNotFound
+			}
+		}
 		if routes[i].handler != nil {
 			first, _, _ := strings.Cut(routes[i].root[1:], "/")
 			served = append(served, "/"+first)

@@ -16,10 +16,17 @@
 //
 // # Queries
 //
-// A query names services of the journal (units) or files. If the journal has no lines of a single
-// service, the files NAME, NAME.log and NAME/NAME.log are tried. boot, pattern, sinceTime,
-// untilTime and tailLines restrict the lines of services. A query has at most four services or one
+// A query names services of the journal (units) or files. If the journal has no such unit, the
+// files NAME, NAME.log and NAME/NAME.log are tried. boot, pattern, sinceTime, untilTime and
+// tailLines restrict the lines of the journal. For a file they are refused, as in upstream kubelets:
+// with status 406 in a query for a file and in a request for a path below the folder, and with a
+// line of the response for a service whose log is a file. A query has at most four services or one
 // file, with names of at most 256 letters, digits and ".-_@:" ("/" in files).
+//
+// Malformed values get status 400, invalid combinations 406. Two differences from upstream kubelets
+// are deliberate: the only service of a query gets status 404 if it has no log, and a query gets
+// status 500 if journalctl fails and no file exists. Upstream sends 200 in both cases, which hides
+// the problem from programs.
 //
 // An example that runs: ExampleHandler in nodelogs_test.go.
 package nodelogs

@@ -44,8 +44,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	if name == "" && r.URL.Query().Has("query") {
-		h.query(w, r)
+	if h.query(w, r, name) {
 		return
 	}
 	log, info, err := h.open(strings.TrimSuffix(name, "/"))
@@ -91,7 +90,7 @@ func (h *Handler) open(name string) (*os.File, os.FileInfo, error) {
 
 func serve(w http.ResponseWriter, r *http.Request, log *os.File, info os.FileInfo) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	http.ServeContent(w, r, "", info.ModTime(), log)
+	http.ServeContent(w, r, "", info.ModTime(), reader{r.Context(), log})
 }
 
 func refuse(w http.ResponseWriter, err error) {

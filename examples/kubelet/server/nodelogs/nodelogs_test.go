@@ -91,11 +91,18 @@ func TestWhatIsNotALog(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, get(t, cfg, "/other").Code)
 }
 
-// journal returns a Journal that writes text, and its recorded arguments.
+// journal returns a Journal that has the units a, b and getty@tty1 and writes text, and its
+// recorded arguments.
 func journal(t testing.TB, text string, err error) (Journal, *[]string) {
 	t.Helper()
 	asked := &[]string{}
 	return func(_ context.Context, arguments []string, w io.Writer) error {
+		if arguments[0] == "--field=_SYSTEMD_UNIT" {
+			if err == nil {
+				_, _ = io.WriteString(w, "a.service\nb.service\ngetty@tty1.service\n")
+			}
+			return err
+		}
 		*asked = arguments
 		_, _ = io.WriteString(w, text)
 		return err
@@ -103,10 +110,12 @@ func journal(t testing.TB, text string, err error) (Journal, *[]string) {
 }
 
 func TestQueries(t *testing.T) {
-	base := []string{"--utc", "--no-pager", "--quiet", "--output=short-precise"}
+	base := []string{"--utc", "--no-pager", "--output=short-precise"}
 	for query, want := range map[string][]string{
-		"query=containerd":                    {"--unit=containerd"},
+		"query=a":                             {"--unit=a"},
+		"query=a&query=none":                  {"--unit=a"},
 		"query=a&query=b.service&tailLines=3": {"--lines=3", "--unit=a", "--unit=b.service"},
+		"query=a&tailLines=0&boot=-5000":      {"--lines=0", "--unit=a", "--boot=-5000"},
 		"query=getty@tty1&boot=-1&pattern=a|b&sinceTime=2026-01-02T03:04:05%2B01:00&untilTime=2026-02-01T00:00:00Z": {
 			"--since=2026-01-02 02:04:05", "--until=2026-02-01 00:00:00", "--unit=getty@tty1", "--grep=a|b", "--boot=-1",
 		},
@@ -114,42 +123,116 @@ func TestQueries(t *testing.T) {
 		j, asked := journal(t, "line\n", nil)
 		w := get(t, Config{Root: logs(t), Query: true, Journal: j}, "/logs/?"+query)
 		require.Equal(t, http.StatusOK, w.Code, query)
-		require.Equal(t, "line\n", w.Body.String())
-		require.Equal(t, append(base[:4:4], want...), *asked)
+		require.True(t, strings.HasPrefix(w.Body.String(), "line\n"), query)
+		require.Equal(t, append(base[:3:3], want...), *asked)
 	}
 }
 
+// Services without a unit in the journal have their logs in files.
 func TestQueriesOfFiles(t *testing.T) {
 	cfg := Config{Root: logs(t), Query: true}
-	cfg.Journal, _ = journal(t, "", errors.New("no journal here"))
-	for query, want := range map[string]string{"query=syslog": "lines\n", "query=etcd": "etcd\n", "query=pods/ns_a_uid/c/0.log": "hello\n", "query=in": "hello\n"} {
-		w := get(t, cfg, "/logs/?"+query)
-		require.Equal(t, http.StatusOK, w.Code, query)
-		require.Equal(t, want, w.Body.String(), query)
+	const options = "\noptions present and query resolved to log files for [etcd]\ntry without specifying options\n"
+	for _, c := range []struct {
+		query     string
+		noJournal bool
+		code      int
+		text      string
+	}{
+		{"query=syslog", false, 200, "lines\n"},
+		{"query=syslog", true, 200, "lines\n"},
+		{"query=etcd", false, 200, "etcd\n"},
+		{"query=pods/ns_a_uid/c/0.log", true, 200, "hello\n"},
+		{"query=in", true, 200, "hello\n"},
+		{"query=etcd&query=syslog", true, 200, "etcd\nlines\n"},
+		{"query=etcd&query=none&query=a", false, 200, "line\netcd\n\nlog not found for none\n"},
+		{"query=etcd&tailLines=1", false, 200, options},
+		{"query=etcd&pattern=x", true, 200, options},
+		{"query=etcd&sinceTime=2026-01-02T03:04:05Z", true, 200, options},
+		{"query=etcd&untilTime=2026-01-02T03:04:05Z", false, 200, options},
+		{"query=etcd&boot=0", false, 200, options},
+		{"query=a&query=etcd&tailLines=1", false, 200, "line\n" + options},
+		{"query=none", false, 404, "log not found for none\n"},
+		{"query=out", false, 404, "log not found for out\n"},
+		{"query=pipe", false, 404, "log not found for pipe\n"},
+		{"query=pods", false, 404, "log not found for pods\n"},
+		{"query=pods/none", false, 404, "log not found\n"},
+		{"query=a&query=b", true, 500, "the journal: no journal here\n"},
+		{"query=none", true, 500, "the journal: no journal here\n"},
+	} {
+		var err error
+		if c.noJournal {
+			err = errors.New("no journal here")
+		}
+		cfg.Journal, _ = journal(t, "line\n", err)
+		w := get(t, cfg, "/logs/?"+c.query)
+		require.Equal(t, c.code, w.Code, c.query)
+		require.Equal(t, c.text, w.Body.String(), c.query)
 	}
-	for query, code := range map[string]int{"query=none": 404, "query=out": 404, "query=pipe": 404, "query=pods": 404, "query=a&query=b": 500} {
-		w := get(t, cfg, "/logs/?"+query)
-		require.Equal(t, code, w.Code, query)
-		require.NotContains(t, w.Body.String(), "secret")
+}
+
+// Options of a query are refused where the log is a file: they are never ignored.
+func TestOptionsOfFiles(t *testing.T) {
+	cfg := Config{Root: logs(t), Query: true}
+	cfg.Journal, _ = journal(t, "line\n", nil)
+	for _, option := range []string{"tailLines=1", "pattern=x", "sinceTime=2026-01-02T03:04:05Z", "untilTime=2026-01-02T03:04:05Z", "boot=0", "query=a"} {
+		w := get(t, cfg, "/logs/syslog?"+option)
+		require.Equal(t, http.StatusNotAcceptable, w.Code, option)
+		require.Equal(t, "path not allowed in query mode\n", w.Body.String(), option)
+		off := cfg
+		off.Query = false
+		require.Equal(t, http.StatusForbidden, get(t, off, "/logs/syslog?"+option).Code, option)
+		if option == "query=a" {
+			continue
+		}
+		w = get(t, cfg, "/logs/?query=pods/ns_a_uid/c/0.log&"+option)
+		require.Equal(t, http.StatusNotAcceptable, w.Code, option)
+		require.Contains(t, w.Body.String(), "cannot specify file with options", option)
+		w = get(t, cfg, "/logs/?"+option)
+		require.Equal(t, http.StatusNotAcceptable, w.Code, option)
+		require.Equal(t, "query: Required value: cannot be empty with options\n", w.Body.String(), option)
 	}
-	cfg.Journal, _ = journal(t, "", nil)
-	require.Equal(t, http.StatusOK, get(t, cfg, "/logs/?query=a&query=b").Code, "two services without output")
+	require.Equal(t, "lines\n", get(t, cfg, "/logs/syslog?other=1").Body.String())
+}
+
+// The end of a request ends the reading of its file.
+func TestFilesEndWithTheirRequest(t *testing.T) {
+	cfg := Config{Root: logs(t), Query: true}
+	cfg.Journal, _ = journal(t, "", errors.New("no journal"))
+	h, err := New(cfg)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, path := range []string{"/logs/syslog", "/logs/?query=etcd", "/logs/?query=etcd&query=syslog"} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil))
+		require.NotContains(t, w.Body.String(), "etcd\n", path)
+		require.NotContains(t, w.Body.String(), "lines\n", path)
+	}
 }
 
 func TestBadQueries(t *testing.T) {
 	j, asked := journal(t, "line", nil)
 	cfg := Config{Root: logs(t), Query: true, Journal: j}
-	for query, want := range map[string]string{
-		"query=": "query", "query=../shadow": "query", "query=..%2f..%2f..%2fetc%2fpasswd": "query", "query=..%252f..%252fetc": "query", "query=/etc/shadow": "query", "query=--file=x": "query", "query=a%0ab": "query", "query=a/../b": "query",
-		"query=" + strings.Repeat("a", 257): "256", "query=a&query=b&query=c&query=d&query=e": "5 services", "query=a/b&query=c/d": "more than one file",
-		"query=a&query=b/c": "both services and a file", "query=a/b&tailLines=1": "cannot be combined",
-		"query=a&tailLines=100001": "tailLines", "query=a&tailLines=-1": "tailLines", "query=a&tailLines=x": "tailLines", "query=a&boot=1": "boot", "query=a&boot=-1001": "boot",
-		"query=a&sinceTime=now": "sinceTime", "query=a&sinceTime=2026-01-02T00:00:00Z&untilTime=2026-01-01T00:00:00Z": "untilTime",
-		"query=a&pattern=(": "pattern", "query=a&pattern=" + strings.Repeat("a", 1025): "pattern",
+	for code, queries := range map[int]map[string]string{
+		http.StatusBadRequest: {
+			"query=": "may not be empty", "query=%20%20": "may not be empty",
+			"query=a&tailLines=x": "tailLines: Invalid value", "query=a&boot=x": "boot: Invalid value", "query=a&sinceTime=now": `sinceTime: Invalid value: "now": invalid time format`,
+			"query=a&untilTime=0001-01-01T00:00:00Z": "untilTime: Invalid value",
+		},
+		http.StatusNotAcceptable: {
+			"query=../shadow": "query", "query=..%2f..%2f..%2fetc%2fpasswd": "query", "query=..%252f..%252fetc": "unsupported characters", "query=/etc/shadow": "query", "query=--file=x": "unsupported characters", "query=a%0ab": "unsupported characters", "query=a/../b": "query", "query=..%5cx": "query",
+			"query=" + strings.Repeat("a", 257): "length must be less than 256", "query=a&query=b&query=c&query=d&query=e": "query: Too many: 5: must have at most 4 items", "query=a/b&query=c/d": "cannot specify more than one file",
+			"query=a&query=b/c": "query: Invalid value: \"[b/c], [a]\": cannot specify a file and service", "query=a/b&tailLines=1": "cannot specify file with options",
+			"query=a&tailLines=100001": "tailLines: Invalid value: 100001: must be between 0 and 100000, inclusive", "query=a&tailLines=-1": "tailLines", "query=a&boot=1": "boot: Invalid value: 1: must be less than 1",
+			"query=a&sinceTime=2026-01-02T00:00:00Z&untilTime=2026-01-01T00:00:00Z": "must be after `sinceTime`",
+			"query=a&pattern=(": "pattern: Invalid value: \"(\": error parsing regexp", "query=a&pattern=" + strings.Repeat("a", 1025): "pattern",
+		},
 	} {
-		w := get(t, cfg, "/logs/?"+query)
-		require.Equal(t, http.StatusBadRequest, w.Code, query)
-		require.Contains(t, w.Body.String(), want, query)
+		for query, want := range queries {
+			w := get(t, cfg, "/logs/?"+query)
+			require.Equal(t, code, w.Code, query)
+			require.Contains(t, w.Body.String(), want, query)
+		}
 	}
 	require.Empty(t, *asked, "no call of journalctl")
 	both := get(t, cfg, "/logs/?query=a&tailLines=x&boot=y").Body.String()
@@ -165,18 +248,18 @@ func FuzzQuery(f *testing.F) {
 	f.Add("--file=/etc/shadow", "-x", "", "", "")
 	f.Fuzz(func(t *testing.T, name, pattern, lines, since, boot string) {
 		q, err := parse(url.Values{"query": {name}, "pattern": {pattern}, "tailLines": {lines}, "sinceTime": {since}, "boot": {boot}})
-		if err != nil {
+		if err != nil || q == nil || q.check() != nil {
 			return
 		}
-		options := map[string]bool{"utc": true, "no-pager": true, "quiet": true, "output": true, "since": true, "lines": true, "unit": true, "grep": true, "boot": true}
-		for _, a := range q.arguments() {
+		options := map[string]bool{"utc": true, "no-pager": true, "output": true, "since": true, "lines": true, "unit": true, "grep": true, "boot": true}
+		for _, a := range q.arguments(q.services) {
 			option, _, _ := strings.Cut(strings.TrimPrefix(a, "--"), "=")
 			if !strings.HasPrefix(a, "--") || !options[option] {
 				t.Fatalf("argument %q", a)
 			}
 		}
-		if q.file != "" && !filepath.IsLocal(q.file) {
-			t.Fatalf("file %q", q.file)
+		if len(q.files) > 0 && !filepath.IsLocal(q.files[0]) {
+			t.Fatalf("file %q", q.files[0])
 		}
 	})
 }

@@ -1,25 +1,32 @@
 package nodelogs
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
 	"regexp"
+	"regexp/syntax"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Journal writes the lines that journalctl prints with these arguments to w.
+// Journal writes the lines that journalctl prints with these arguments to w. It is also called with
+// --field=_SYSTEMD_UNIT, which lists the units of the journal.
 type Journal func(ctx context.Context, arguments []string, w io.Writer) error
 
 func journalctl(ctx context.Context, arguments []string, w io.Writer) error {
 	cmd := exec.CommandContext(ctx, "journalctl", arguments...)
-	cmd.Stdout = w
+	cmd.Stdout, cmd.Stderr = w, w // errors are lines of the response, as in upstream kubelets
 	cmd.WaitDelay = time.Second
 	return cmd.Run()
 }
@@ -29,18 +36,17 @@ const (
 	maxName      = 256
 	maxTailLines = 100_000
 	maxPattern   = 1024
-	maxBoots     = 1000
 	queryTimeout = 30 * time.Second
 )
 
-// query is a node log query. The result of parse is valid.
+// query is a node log query. The result of parse is well-formed, and valid after check.
 type query struct {
 	services     []string
-	file         string // either file or services
-	boot         *int64
+	files        []string
+	boot         *int
 	pattern      string
 	since, until time.Time
-	tailLines    *int64
+	tailLines    *int
 }
 
 // The names of units, and of files below the root.
@@ -49,81 +55,107 @@ var (
 	file    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.\-_@:]*(/[A-Za-z0-9][A-Za-z0-9.\-_@:]*)*$`)
 )
 
-// parse parses a query. Its error lists all invalid fields.
-func parse(values url.Values) (query, error) {
+// parse parses a query. Its error lists all malformed fields. It returns nil without any field of a
+// query.
+func parse(values url.Values) (*query, error) {
 	var q query
-	var wrong []error
-	refuse := func(bad bool, format string, args ...any) {
-		if bad {
-			wrong = append(wrong, fmt.Errorf(format, args...))
-		}
-	}
+	var wrong field.ErrorList
 	for _, name := range values["query"] {
 		switch {
-		case len(name) > maxName:
-			refuse(true, "query: a name is longer than %d bytes", maxName)
-		case strings.Contains(name, "/") && file.MatchString(name):
-			refuse(q.file != "", "query: more than one file")
-			q.file = name
-		case service.MatchString(name):
+		case strings.ContainsAny(name, `/\`):
+			q.files = append(q.files, name)
+		case strings.TrimSpace(name) != "":
 			q.services = append(q.services, name)
-		default:
-			refuse(true, "query: %.60q is not the name of a service or of a file below /var/log", name)
 		}
 	}
-	refuse(len(q.services) == 0 && q.file == "" && len(wrong) == 0, "query: is empty; name a service or a file")
-	refuse(len(q.services) > maxServices, "query: %d services, more than the limit of %d", len(q.services), maxServices)
-	refuse(len(q.services) > 0 && q.file != "", "query: names both services and a file")
-
-	var err error
-	q.since, err = moment(values, "sinceTime")
-	refuse(err != nil, "%w", err)
-	q.until, err = moment(values, "untilTime")
-	refuse(err != nil, "%w", err)
-	refuse(!q.since.IsZero() && !q.until.IsZero() && q.until.Before(q.since), "untilTime: is before sinceTime")
-	q.tailLines, err = number(values, "tailLines", 0, maxTailLines)
-	refuse(err != nil, "%w", err)
-	q.boot, err = number(values, "boot", -maxBoots, 0)
-	refuse(err != nil, "%w", err)
+	if values.Has("query") && len(q.files)+len(q.services) == 0 {
+		wrong = append(wrong, field.Invalid(field.NewPath("query"), values["query"], "may not be empty"))
+	}
+	for name, t := range map[string]*time.Time{"sinceTime": &q.since, "untilTime": &q.until} {
+		text := values.Get(name)
+		if text == "" {
+			continue
+		}
+		var err error
+		if *t, err = time.Parse(time.RFC3339, text); err != nil || t.Year() < 1970 || t.Year() > 9999 {
+			wrong = append(wrong, field.Invalid(field.NewPath(name), text, "invalid time format"))
+		}
+	}
+	for name, n := range map[string]**int{"boot": &q.boot, "tailLines": &q.tailLines} {
+		text := values.Get(name)
+		if text == "" {
+			continue
+		}
+		i, err := strconv.Atoi(text)
+		if err != nil {
+			wrong = append(wrong, field.Invalid(field.NewPath(name), text, err.Error()))
+		}
+		*n = &i
+	}
 	q.pattern = values.Get("pattern")
-	refuse(len(q.pattern) > maxPattern, "pattern: is longer than %d bytes", maxPattern)
-	if len(q.pattern) <= maxPattern {
-		_, err = regexp.Compile(q.pattern)
-		refuse(err != nil, "pattern: is not a regular expression")
-	}
-	narrowed := q.boot != nil || q.pattern != "" || !q.since.IsZero() || !q.until.IsZero() || q.tailLines != nil
-	refuse(q.file != "" && narrowed, "query: a file cannot be combined with boot, pattern, sinceTime, untilTime or tailLines")
-	return q, errors.Join(wrong...)
-}
-
-func moment(values url.Values, name string) (time.Time, error) {
-	text := values.Get(name)
-	if text == "" {
-		return time.Time{}, nil
-	}
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil || t.Year() < 1970 || t.Year() > 9999 {
-		return time.Time{}, fmt.Errorf("%s: %.60q is not a time such as 2006-01-02T15:04:05Z", name, text)
-	}
-	return t, nil
-}
-
-func number(values url.Values, name string, least, most int64) (*int64, error) {
-	text := values.Get(name)
-	if text == "" {
+	if len(q.files)+len(q.services) == 0 && !q.restricted() && len(wrong) == 0 {
 		return nil, nil
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < least || n > most {
-		return nil, fmt.Errorf("%s: %.40q is not a whole number from %d to %d", name, text, least, most)
+	return &q, wrong.ToAggregate()
+}
+
+// restricted reports whether the query has an option that selects lines.
+func (q *query) restricted() bool {
+	return q.boot != nil || q.pattern != "" || !q.since.IsZero() || !q.until.IsZero() || q.tailLines != nil
+}
+
+// check returns an error with all fields that have invalid values or must not be combined. The
+// texts equal the upstream kubelet's.
+func (q *query) check() error {
+	var wrong field.ErrorList
+	at := field.NewPath("query")
+	invalid := func(at *field.Path, value any, text string) { wrong = append(wrong, field.Invalid(at, value, text)) }
+	for _, name := range q.services {
+		switch {
+		case len(name) > maxName:
+			invalid(at, name[:60], fmt.Sprintf("length must be less than %d", maxName))
+		case !service.MatchString(name):
+			invalid(at, name, "input contains unsupported characters")
+		}
 	}
-	return &n, nil
+	if len(q.services) > maxServices {
+		wrong = append(wrong, field.TooMany(at, len(q.services), maxServices))
+	}
+	switch {
+	case len(q.files)+len(q.services) == 0:
+		wrong = append(wrong, field.Required(at, "cannot be empty with options"))
+	case len(q.files) > 0 && len(q.services) > 0:
+		invalid(at, fmt.Sprintf("%v, %v", q.files, q.services), "cannot specify a file and service")
+	case len(q.files) > 1:
+		invalid(at, q.files, "cannot specify more than one file")
+	case len(q.files) == 1 && q.restricted():
+		invalid(at, q.files, "cannot specify file with options")
+	case len(q.files) == 1 && (len(q.files[0]) > maxName || !file.MatchString(q.files[0])):
+		invalid(at, q.files, "is not the path of a file below /var/log")
+	}
+	if !q.since.IsZero() && !q.until.IsZero() && q.since.After(q.until) {
+		invalid(field.NewPath("untilTime"), q.until, "must be after `sinceTime`")
+	}
+	if q.boot != nil && *q.boot > 0 {
+		invalid(field.NewPath("boot"), *q.boot, "must be less than 1")
+	}
+	if q.tailLines != nil {
+		for _, text := range validation.IsInRange(*q.tailLines, 0, maxTailLines) {
+			invalid(field.NewPath("tailLines"), *q.tailLines, text)
+		}
+	}
+	if len(q.pattern) > maxPattern {
+		invalid(field.NewPath("pattern"), q.pattern[:60], fmt.Sprintf("length must be less than %d", maxPattern))
+	} else if _, err := syntax.Parse(q.pattern, syntax.Perl); err != nil {
+		invalid(field.NewPath("pattern"), q.pattern, err.Error())
+	}
+	return wrong.ToAggregate()
 }
 
 // arguments returns the arguments of journalctl. Each value is in one argument with its option, so
 // that a value cannot become an option.
-func (q query) arguments() []string {
-	args := []string{"--utc", "--no-pager", "--quiet", "--output=short-precise"}
+func (q *query) arguments(services []string) []string {
+	args := []string{"--utc", "--no-pager", "--output=short-precise"}
 	if !q.since.IsZero() {
 		args = append(args, "--since="+q.since.UTC().Format(time.DateTime))
 	}
@@ -131,65 +163,157 @@ func (q query) arguments() []string {
 		args = append(args, "--until="+q.until.UTC().Format(time.DateTime))
 	}
 	if q.tailLines != nil {
-		args = append(args, "--lines="+strconv.FormatInt(*q.tailLines, 10))
+		args = append(args, "--lines="+strconv.Itoa(*q.tailLines))
 	}
-	for _, s := range q.services {
+	for _, s := range services {
 		args = append(args, "--unit="+s)
 	}
 	if q.pattern != "" {
 		args = append(args, "--grep="+q.pattern)
 	}
 	if q.boot != nil {
-		args = append(args, "--boot="+strconv.FormatInt(*q.boot, 10))
+		args = append(args, "--boot="+strconv.Itoa(*q.boot))
 	}
 	return args
 }
 
-func (h *Handler) query(w http.ResponseWriter, r *http.Request) {
-	if !h.cfg.Query {
-		http.Error(w, "log queries are disabled (enableSystemLogQuery)", http.StatusForbidden)
-		return
-	}
+// query serves a query. It returns false for a request without one.
+func (h *Handler) query(w http.ResponseWriter, r *http.Request, path string) bool {
 	q, err := parse(r.URL.Query())
-	if err != nil {
+	switch {
+	case q == nil && err == nil:
+		return false
+	case !h.cfg.Query:
+		http.Error(w, "log queries are disabled (enableSystemLogQuery)", http.StatusForbidden)
+		return true
+	case err != nil:
 		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
+		return true
+	case path != "":
+		http.Error(w, "path not allowed in query mode", http.StatusNotAcceptable)
+		return true
+	}
+	if err := q.check(); err != nil {
+		http.Error(w, err.Error(), http.StatusNotAcceptable)
+		return true
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	if q.file != "" {
-		h.serveFirst(w, r, q.file)
-		return
+	if len(q.files) == 1 {
+		if !h.serveFirst(w, r, q.files[0]) {
+			http.Error(w, "log not found", http.StatusNotFound)
+		}
+		return true
 	}
+	h.services(w, r, q)
+	return true
+}
+
+// services writes the logs of services: from the journal, or from files if the journal has no such
+// unit. Errors after the first byte are lines of the response, as in upstream kubelets.
+func (h *Handler) services(w http.ResponseWriter, r *http.Request, q *query) {
 	ctx, cancel := context.WithTimeout(r.Context(), queryTimeout)
 	defer cancel()
-	out := &counted{w: w}
-	err = h.cfg.Journal(ctx, q.arguments(), out)
-	if out.n > 0 {
-		return // an error text would look like a line of the log
+	var units bytes.Buffer
+	noJournal := h.cfg.Journal(ctx, []string{"--field=_SYSTEMD_UNIT"}, &units)
+	known := strings.Fields(units.String())
+	var native, files []string
+	for _, name := range q.services {
+		if slices.Contains(known, name) || slices.Contains(known, name+".service") {
+			native = append(native, name)
+		} else {
+			files = append(files, name)
+		}
 	}
-	if len(q.services) == 1 {
-		name := q.services[0]
-		h.serveFirst(w, r, name, name+".log", name+"/"+name+".log")
+	out := &counted{w: w}
+	if len(native) > 0 {
+		if err := h.cfg.Journal(ctx, q.arguments(native), out); err != nil && out.n == 0 {
+			fmt.Fprint(out, "\nerror: journal output not available\n")
+		}
+	}
+	if len(files) > 0 && q.restricted() {
+		fmt.Fprintf(out, "\noptions present and query resolved to log files for %v\ntry without specifying options\n", files)
 		return
 	}
-	if err != nil {
-		http.Error(w, "the journal: "+err.Error(), http.StatusInternalServerError)
+	for _, name := range files {
+		names := []string{name, name + ".log", name + "/" + name + ".log"}
+		switch {
+		case len(q.services) == 1 && h.serveFirst(w, r, names...):
+		case len(q.services) > 1 && h.copyFirst(ctx, out, names...):
+		case out.n == 0 && noJournal != nil:
+			http.Error(w, "the journal: "+noJournal.Error(), http.StatusInternalServerError)
+			return
+		case len(q.services) == 1:
+			http.Error(w, "log not found for "+name, http.StatusNotFound)
+		default:
+			fmt.Fprintf(out, "\nlog not found for %s\n", name)
+		}
 	}
 }
 
-func (h *Handler) serveFirst(w http.ResponseWriter, r *http.Request, names ...string) {
+// serveFirst serves the first existing file, or returns false.
+func (h *Handler) serveFirst(w http.ResponseWriter, r *http.Request, names ...string) bool {
+	log, info := h.first(names)
+	if log == nil {
+		return false
+	}
+	defer log.Close()
+	serve(w, r, log, info)
+	return true
+}
+
+// copyFirst copies the first existing file to w until ctx is done, or returns false.
+func (h *Handler) copyFirst(ctx context.Context, w io.Writer, names ...string) bool {
+	log, _ := h.first(names)
+	if log == nil {
+		return false
+	}
+	defer log.Close()
+	if _, err := io.Copy(w, reader{ctx, log}); err != nil {
+		fmt.Fprintf(w, "\nerror getting log for %s: %v\n", names[0], err)
+	}
+	return true
+}
+
+// first opens the first regular file. It returns nil without one.
+func (h *Handler) first(names []string) (*os.File, os.FileInfo) {
 	for _, name := range names {
 		log, info, err := h.open(name)
 		if err != nil {
 			continue
 		}
-		defer log.Close()
 		if info.Mode().IsRegular() {
-			serve(w, r, log, info)
-			return
+			return log, info
 		}
+		_ = log.Close()
 	}
-	http.Error(w, "log not found", http.StatusNotFound)
+	return nil, nil
+}
+
+// reader is a file that fails with the error of its context once that is done.
+type reader struct {
+	ctx context.Context
+	*os.File
+}
+
+// Read implements io.Reader.
+func (r reader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.File.Read(p)
+}
+
+// WriteTo hides the method of the file, which does not check the context.
+func (r reader) WriteTo(w io.Writer) (int64, error) {
+	return io.Copy(w, struct{ io.Reader }{r})
+}
+
+// Seek checks the context, too: http.ServeContent reads and seeks.
+func (r reader) Seek(offset int64, whence int) (int64, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.File.Seek(offset, whence)
 }
 
 type counted struct {
