@@ -1,0 +1,69 @@
+package apiserver
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+type replies struct {
+	code int
+	kind string
+	body io.Reader
+}
+
+func (r replies) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: r.code, Header: http.Header{"Content-Type": {r.kind}}, Body: io.NopCloser(r.body)}, nil
+}
+
+// forever repeats a text.
+type forever string
+
+func (f forever) Read(p []byte) (int, error) {
+	n := 0
+	for n+len(f) <= len(p) {
+		n += copy(p[n:], f)
+	}
+	if n == 0 {
+		n = copy(p, f)
+	}
+	return n, nil
+}
+
+// A response ends at its limit, a watch at an event above the limit, and only there.
+func TestBoundedResponses(t *testing.T) {
+	const json, protobuf = "application/json", "application/vnd.kubernetes.protobuf;stream=watch"
+	event := `{"type":"ADDED","object":{"a":["}","\\"]}}` + "\n"
+	long := `{"a":"` + strings.Repeat("}", 20<<20) + `"}`
+	for name, c := range map[string]struct {
+		url string
+		replies
+		take int64 // read at most
+		err  string
+	}{
+		"endless list":                {"/api/v1/pods", replies{200, json, forever("x")}, 64 << 20, "response exceeds the limit of 33554432 bytes"},
+		"endless error of a list":     {"/api/v1/pods", replies{500, json, forever("x")}, 64 << 20, "response exceeds the limit of 33554432 bytes"},
+		"endless error of a watch":    {"/api/v1/pods?watch=true", replies{403, json, forever("x")}, 64 << 20, "response exceeds the limit of 33554432 bytes"},
+		"the largest list":            {"/api/v1/pods", replies{200, json, io.LimitReader(forever("x"), maxResponse)}, 64 << 20, ""},
+		"many events":                 {"/api/v1/pods?watch=true", replies{200, json, forever(event)}, 80 << 20, ""},
+		"two long events":             {"/api/v1/pods?watch=true", replies{200, json, strings.NewReader(long + long)}, 80 << 20, ""},
+		"many events in protobuf":     {"/api/v1/pods?watch=true", replies{200, protobuf, forever("{")}, 80 << 20, ""},
+		"endless event":               {"/api/v1/pods?watch=true", replies{200, json, forever(`{"a":` + "\n")}, 80 << 20, "watch event exceeds the limit of 33554432 bytes"},
+		"endless text in an event":    {"/api/v1/pods?watch=true", replies{200, json, io.MultiReader(strings.NewReader(`{"a":"`), forever(`}`))}, 80 << 20, "watch event exceeds the limit of 33554432 bytes"},
+		"endless space before events": {"/api/v1/pods?watch=true", replies{200, json, forever(" ")}, 80 << 20, "watch event exceeds the limit of 33554432 bytes"},
+	} {
+		request, err := http.NewRequest(http.MethodGet, "http://server"+c.url, nil)
+		require.NoError(t, err)
+		response, err := bounded{c.replies}.RoundTrip(request)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, io.LimitReader(response.Body, c.take))
+		if c.err == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.EqualError(t, err, c.err, name)
+	}
+}
