@@ -33,7 +33,7 @@ func (r *runner) report(x *execution) {
 	what := w.rules.typ.String() + " probe "
 	switch verdict := x.verdict(); {
 	case x.err != nil:
-		what += "could not be carried out: " + x.err.Error()
+		what += "errored and resulted in unknown state: " + x.err.Error()
 		r.logError(x)
 	case verdict == Failure:
 		what += "failed: " + x.result.Output

@@ -40,7 +40,7 @@ func TestErrors(t *testing.T) {
 			require.Equal(t, probe.ReasonUnhealthy, e.reason)
 			messages = append(messages, e.message)
 		}
-		require.Equal(t, []string{"Liveness probe failed: no", "Liveness probe could not be carried out: the runtime is down", "Liveness probe failed: "}, messages)
+		require.Equal(t, []string{"Liveness probe failed: no", "Liveness probe errored and resulted in unknown state: the runtime is down", "Liveness probe failed: "}, messages)
 	})
 }
 

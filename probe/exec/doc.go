@@ -28,7 +28,8 @@
 // # Verdicts
 //
 // A command that fails or exceeds the timeout is a failure (KEP-1972). Up to 10 KiB of its
-// output are part of the result and of a failure's event, which many users can read. All other
+// output are the result's output and that of a failure's event, which many users can read. The
+// exit code stands for an empty output. All other
 // problems are errors without a verdict about the container: the runtime is unreachable or
 // exceeds a timeout of its own, the container does not exist, the command cannot be started.
 //

@@ -48,6 +48,6 @@ func Example() {
 	}
 	// Output:
 	// Success "well\n" <nil>
-	// Failure "exit code 3: ill\n" <nil>
-	// Failure "the command did not end within 1s and was killed: " <nil>
+	// Failure "ill\n" <nil>
+	// Failure "command timed out: \"sh -c exec sleep 60\" timed out after 1s" <nil>
 }

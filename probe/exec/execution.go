@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/podwright/podwright/internal/run"
@@ -12,6 +13,7 @@ import (
 
 type execution struct {
 	id      string
+	command []string
 	timeout time.Duration
 	// ctx is done when the probe is cancelled, or after end.
 	ctx context.Context
@@ -37,7 +39,7 @@ func (p *Prober) begin(ctx context.Context, id string, command []string, timeout
 			cancel()
 		}
 	})
-	e := &execution{id: id, timeout: timeout, ctx: own, done: make(chan struct{}), err: errNoAnswer}
+	e := &execution{id: id, command: command, timeout: timeout, ctx: own, done: make(chan struct{}), err: errNoAnswer}
 	e.end = func() {
 		stop()
 		cancel()
@@ -64,14 +66,31 @@ func (e *execution) verdict(ctx context.Context) (probe.Result, error) {
 	case e.err == nil:
 		return probe.Result{Verdict: probe.Success, Output: cut("", e.stdout, e.stderr)}, nil
 	case exited:
-		return probe.Result{Verdict: probe.Failure, Output: cut(fmt.Sprintf("exit code %d: ", exit.ExitCode()), e.stdout, e.stderr)}, nil
+		return probe.Result{Verdict: probe.Failure, Output: e.output(exit.ExitCode())}, nil
 	case e.ctx.Err() != nil:
 		return probe.Result{}, cancelledError(ctx)
 	case errors.Is(e.err, context.DeadlineExceeded) && e.took < e.timeout:
 		// The command still had time: a timeout of the runtime itself.
 		return probe.Result{}, fmt.Errorf("the runtime timed out after %v: %w", e.took.Round(time.Millisecond), e.err)
 	case errors.Is(e.err, context.DeadlineExceeded):
-		return probe.Result{Verdict: probe.Failure, Output: cut(fmt.Sprintf("the command did not end within %v and was killed: ", e.timeout), e.stdout, e.stderr)}, nil
+		return probe.Result{Verdict: probe.Failure, Output: e.timedOut()}, nil
 	}
 	return probe.Result{}, e.err
+}
+
+// output returns the output of a command that failed, or its exit code if it wrote nothing.
+func (e *execution) output(exitCode int) string {
+	if text := cut("", e.stdout, e.stderr); text != "" {
+		return text
+	}
+	return fmt.Sprintf("exit code %d", exitCode)
+}
+
+// timedOut returns the text for a command that exceeded its timeout.
+func (e *execution) timedOut() string {
+	text := fmt.Sprintf("command timed out: %q timed out after %s", strings.Join(e.command, " "), e.timeout)
+	if len(e.stdout)+len(e.stderr) == 0 {
+		return text
+	}
+	return cut(text+": ", e.stdout, e.stderr)
 }

@@ -45,7 +45,7 @@ func Example() {
 	server.Stop()
 	<-done
 	// Output:
-	// Success service "" is SERVING <nil>
-	// Failure service "cart" is NOT_SERVING <nil>
-	// Failure the server does not have the service <nil>
+	// Success service healthy <nil>
+	// Failure service unhealthy (responded with "NOT_SERVING") <nil>
+	// Failure error: health rpc probe failed: rpc error: code = NotFound desc = unknown service <nil>
 }

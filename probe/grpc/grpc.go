@@ -77,15 +77,21 @@ func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error
 	}
 	reply, err := grpc_health_v1.NewHealthClient(client).Check(own, request)
 	if err != nil {
-		if _, failed := conns.Dialed(); failed != nil {
+		timeout := network.Timeout(t)
+		late := fmt.Sprintf("timeout: health rpc did not complete within %v", timeout)
+		if connected, failed := conns.Dialed(); failed != nil {
 			err = failed // gRPC keeps only its text
+			late = fmt.Sprintf("timeout: failed to connect service %q within %v: %v", address, timeout, context.DeadlineExceeded)
+			return network.Failure(ctx, own, err, fmt.Sprintf("error: failed to connect service at %q: %v", address, err), late)
+		} else if !connected {
+			late = fmt.Sprintf("timeout: failed to connect service %q within %v: %v", address, timeout, context.DeadlineExceeded)
 		}
-		return network.Failure(ctx, own, t, err, words(err))
+		return network.Failure(ctx, own, err, failureText(err, late), late)
 	}
 	if state := reply.GetStatus(); state != grpc_health_v1.HealthCheckResponse_SERVING {
-		return network.Failed("service %q is %v", request.GetService(), state), nil
+		return network.Failed("service unhealthy (responded with %q)", state.String()), nil
 	}
-	return probe.Result{Verdict: probe.Success, Output: fmt.Sprintf("service %q is SERVING", request.GetService())}, nil
+	return probe.Result{Verdict: probe.Success, Output: "service healthy"}, nil
 }
 
 func resolve(t probe.Target) (string, error) {
@@ -123,21 +129,20 @@ func (p *Prober) client(conns *network.Conns, address string) (*grpc.ClientConn,
 	)
 }
 
-// words returns a text for the error of a call.
-func words(err error) string {
+// failureText returns the text of a failure, which is upstream's, for the error of a call. late is
+// the text for an expired deadline.
+func failureText(err error, late string) string {
 	s, ok := status.FromError(err)
 	if !ok {
-		return err.Error()
-	}
-	switch s.Code() {
-	case codes.Unimplemented:
-		return "the server does not implement " + grpc_health_v1.Health_ServiceDesc.ServiceName
-	case codes.NotFound:
-		return "the server does not have the service"
-	case codes.DeadlineExceeded: // the server has the deadline, too, and may be first
-		return "no response in time"
+		return fmt.Sprintf("error: health rpc probe failed: %v", err)
 	}
 	message := s.Message()
 	message = strings.ToValidUTF8(message[:min(len(message), maxMessage)], "")
-	return fmt.Sprintf("%v: %s", s.Code(), message)
+	switch s.Code() {
+	case codes.Unimplemented:
+		return "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): " + message
+	case codes.DeadlineExceeded: // the server has the deadline, too, and may be first
+		return late
+	}
+	return fmt.Sprintf("error: health rpc probe failed: %v", status.Error(s.Code(), message))
 }

@@ -3,6 +3,7 @@ package grpc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -107,15 +108,15 @@ func TestStatus(t *testing.T) {
 		t.Run(host, func(t *testing.T) {
 			addr := serve(t, host, checker{})
 			for service, want := range map[string]probe.Result{
-				"":                {Verdict: probe.Success, Output: `service "" is SERVING`},
-				"up":              {Verdict: probe.Success, Output: `service "up" is SERVING`},
-				"down":            {Verdict: probe.Failure, Output: `service "down" is NOT_SERVING`},
-				"unknown":         {Verdict: probe.Failure, Output: `service "unknown" is UNKNOWN`},
-				"unknown service": {Verdict: probe.Failure, Output: `service "unknown service" is SERVICE_UNKNOWN`},
-				"future":          {Verdict: probe.Failure, Output: `service "future" is 99`},
-				"missing":         {Verdict: probe.Failure, Output: "the server does not have the service"},
-				"late":            {Verdict: probe.Failure, Output: "no response in time"},
-				"broken":          {Verdict: probe.Failure, Output: "Internal: " + strings.Repeat("ä", maxMessage/2)},
+				"":                {Verdict: probe.Success, Output: "service healthy"},
+				"up":              {Verdict: probe.Success, Output: "service healthy"},
+				"down":            {Verdict: probe.Failure, Output: `service unhealthy (responded with "NOT_SERVING")`},
+				"unknown":         {Verdict: probe.Failure, Output: `service unhealthy (responded with "UNKNOWN")`},
+				"unknown service": {Verdict: probe.Failure, Output: `service unhealthy (responded with "SERVICE_UNKNOWN")`},
+				"future":          {Verdict: probe.Failure, Output: `service unhealthy (responded with "99")`},
+				"missing":         {Verdict: probe.Failure, Output: "error: health rpc probe failed: rpc error: code = NotFound desc = what?"},
+				"late":            {Verdict: probe.Failure, Output: "timeout: health rpc did not complete within 1m0s"},
+				"broken":          {Verdict: probe.Failure, Output: "error: health rpc probe failed: rpc error: code = Internal desc = " + strings.Repeat("ä", maxMessage/2)},
 			} {
 				require.Equal(t, want, result(t, target(addr, service)), service)
 			}
@@ -148,11 +149,11 @@ func TestBadServers(t *testing.T) {
 		addr net.Addr
 		want string
 	}{
-		"no health service":  {serve(t, "127.0.0.1", nil), "the server does not implement grpc.health.v1.Health"},
-		"no method":          {serve(t, "127.0.0.1", grpc_health_v1.UnimplementedHealthServer{}), "the server does not implement grpc.health.v1.Health"},
-		"a web server":       {web.Listener.Addr(), "Unavailable: "},
+		"no health service":  {serve(t, "127.0.0.1", nil), "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): "},
+		"no method":          {serve(t, "127.0.0.1", grpc_health_v1.UnimplementedHealthServer{}), "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): "},
+		"a web server":       {web.Listener.Addr(), "error: health rpc probe failed: rpc error: code = Unavailable desc = "},
 		"nobody":             {networktest.Refusing(t, "127.0.0.1"), "connection refused"},
-		"accepts and closes": {closing.Addr(), "Unavailable: "},
+		"accepts and closes": {closing.Addr(), "error: health rpc probe failed: rpc error: code = Unavailable desc = "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			begin := time.Now()
@@ -173,7 +174,7 @@ func TestTimeout(t *testing.T) {
 		to.Timeout = 30 * time.Millisecond
 		got := result(t, to)
 		require.Equal(t, probe.Failure, got.Verdict, name)
-		require.Regexp(t, "^no response (within 30ms|in time)$", got.Output, name)
+		require.Regexp(t, "^timeout: health rpc did not complete within 30ms$", got.Output, name)
 	}
 	hole, err := New(Config{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		<-ctx.Done()
@@ -184,7 +185,7 @@ func TestTimeout(t *testing.T) {
 	to.Timeout = 30 * time.Millisecond
 	got, err := hole.Probe(t.Context(), to)
 	require.NoError(t, err)
-	require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "no response within 30ms"}, got)
+	require.Equal(t, probe.Result{Verdict: probe.Failure, Output: fmt.Sprintf("timeout: failed to connect service %q within 30ms: context deadline exceeded", addr)}, got)
 	for _, addr := range []net.Addr{silent.Addr(), addr} {
 		require.Zero(t, networktest.Sockets(t, addr)[networktest.Established])
 	}
@@ -227,7 +228,7 @@ func TestConnectsDirectly(t *testing.T) {
 		to.PodIP = ip
 		got, err := p.Probe(t.Context(), to)
 		require.NoError(t, err)
-		require.Equal(t, probe.Result{Verdict: probe.Failure, Output: io.ErrClosedPipe.Error()}, got)
+		require.Equal(t, probe.Result{Verdict: probe.Failure, Output: fmt.Sprintf("error: failed to connect service at %q: %v", want, io.ErrClosedPipe)}, got)
 		require.Equal(t, []string{want}, dialed)
 	}
 }

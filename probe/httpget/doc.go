@@ -28,8 +28,12 @@
 // Up to ten redirects are followed within the same host name; scheme and port may change. A
 // redirect to another host is not followed, so that a pod cannot make the node send requests to
 // arbitrary hosts. It is a Warning, which counts as success, as is a status from 300 to 399
-// without a new address. At most 10 KiB of the body are read; a longer one passes. The body is
-// never part of a result, because results become events, which many users can read.
+// without a new address. At most 10 KiB of the body are read; a longer one passes.
+//
+// The texts of warnings and failures are upstream's, with two differences: an error shows the
+// URL of the probe, not of a redirect, and "no valid HTTP response" replaces the server's bytes.
+// Results become events, which many users can read, so the body is part of a result only where
+// it is in upstream: after a redirect to another host.
 //
 // # Errors
 //

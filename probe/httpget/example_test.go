@@ -47,5 +47,5 @@ func Example() {
 	// kube-probe/1.35 192.0.2.7:8080
 	// Success HTTP status 200 <nil>
 	// kube-probe/1.35 192.0.2.7:8080
-	// Failure HTTP status 503 <nil>
+	// Failure HTTP probe failed with statuscode: 503 <nil>
 }

@@ -1,6 +1,7 @@
 package httpget
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -61,34 +62,38 @@ func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error
 	}
 	own, cancel := network.Bound(ctx, t)
 	defer cancel()
-	e := &exchange{conns: network.Conns{Connect: p.cfg.DialContext, Patience: p.closeWait}}
+	e := &exchange{url: request.URL.Redacted(), conns: network.Conns{Connect: p.cfg.DialContext, Patience: p.closeWait}}
 	defer e.conns.Close()
 	response, err := e.client().Do(request.WithContext(own))
 	if err != nil {
-		return e.failure(ctx, own, t, err)
+		return e.failure(ctx, own, err)
 	}
 	defer response.Body.Close()
-	_, err = io.Copy(io.Discard, io.LimitReader(response.Body, maxBody))
-	return e.verdict(ctx, own, t, response.StatusCode, err)
+	var body bytes.Buffer
+	to := io.Discard
+	if isRedirect(response.StatusCode) {
+		to = &body
+	}
+	_, err = io.Copy(to, io.LimitReader(response.Body, maxBody))
+	return e.verdict(ctx, own, response.StatusCode, body.Bytes(), err)
 }
 
 // verdict returns the result of a response. err is the error that interrupted its body. A good
 // status after the end of own, the context of this execution, is too late: a server may send it
 // in reaction to the cancelled request.
-func (e *exchange) verdict(caller, own context.Context, t probe.Target, status int, err error) (probe.Result, error) {
+func (e *exchange) verdict(caller, own context.Context, status int, body []byte, err error) (probe.Result, error) {
 	if err == nil {
 		err = own.Err()
 	}
 	if err == nil || status >= http.StatusBadRequest {
-		return e.judge(status), nil
+		return judge(status, body), nil
 	}
-	return network.Failure(caller, own, t, err, fmt.Sprintf("HTTP status %d, but the response was interrupted", status))
+	return network.Failure(caller, own, err, fmt.Sprintf("HTTP status %d, but the response was interrupted", status), e.get(lateBody))
 }
 
 type exchange struct {
+	url   string // of the request, without a password
 	conns network.Conns
-	// foreignHost is the host of a redirect to another host.
-	foreignHost string
 }
 
 func (e *exchange) client() *http.Client {
@@ -105,19 +110,23 @@ func (e *exchange) client() *http.Client {
 			ReadBufferSize:         2 << 10,
 			WriteBufferSize:        2 << 10,
 		},
-		CheckRedirect: e.checkRedirect,
+		CheckRedirect: checkRedirect,
 	}
 }
 
-func (e *exchange) judge(status int) probe.Result {
+// judge returns the result of a complete response. Only the body of a redirect is part of it, as
+// in upstream.
+func judge(status int, body []byte) probe.Result {
 	switch {
-	case e.foreignHost != "":
-		return probe.Result{Verdict: probe.Warning, Output: fmt.Sprintf("HTTP status %d: the redirect to another host, %s, was not followed", status, e.foreignHost)}
 	case status < http.StatusOK || status >= http.StatusBadRequest:
-		return network.Failed("HTTP status %d", status)
-	case status >= http.StatusMultipleChoices:
-		return probe.Result{Verdict: probe.Warning, Output: fmt.Sprintf("HTTP status %d without a usable redirect", status)}
+		return network.Failed("HTTP probe failed with statuscode: %d", status)
+	case isRedirect(status):
+		return probe.Result{Verdict: probe.Warning, Output: fmt.Sprintf("Probe terminated redirects, Response body: %s", body)}
 	default:
 		return probe.Result{Verdict: probe.Success, Output: fmt.Sprintf("HTTP status %d", status)}
 	}
+}
+
+func isRedirect(status int) bool {
+	return status >= http.StatusMultipleChoices && status < http.StatusBadRequest
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -16,15 +17,19 @@ import (
 
 var errRedirects = errors.New("stopped after 10 redirects")
 
-// maxHostShown is the maximum size of a redirect's host in a result.
-const maxHostShown = 253
+// Texts of exceeded timeouts, which are those of net/http's Client.Timeout.
+const (
+	lateHeader = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+	lateBody   = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
+)
+
+// get returns the text of an error as an url.Error has it, with the URL of the first request.
+func (e *exchange) get(text string) string { return fmt.Sprintf("Get %q: %s", e.url, text) }
 
 // checkRedirect follows redirects within a host.
-func (e *exchange) checkRedirect(to *http.Request, via []*http.Request) error {
-	host := to.URL.Hostname()
+func checkRedirect(to *http.Request, via []*http.Request) error {
 	switch {
-	case !strings.EqualFold(host, via[0].URL.Hostname()):
-		e.foreignHost = strings.ToValidUTF8(host[:min(len(host), maxHostShown)], "")
+	case !strings.EqualFold(to.URL.Hostname(), via[0].URL.Hostname()):
 		return http.ErrUseLastResponse
 	case len(via) > maxRedirects:
 		return errRedirects
@@ -33,14 +38,14 @@ func (e *exchange) checkRedirect(to *http.Request, via []*http.Request) error {
 	}
 }
 
-func (e *exchange) failure(caller, own context.Context, t probe.Target, err error) (probe.Result, error) {
+func (e *exchange) failure(caller, own context.Context, err error) (probe.Result, error) {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err // the URL may come from the server
 	}
 	if tried, _ := e.conns.Dialed(); !tried && own.Err() == nil {
 		return probe.Result{}, err // the request could not be sent
 	}
-	return network.Failure(caller, own, t, err, plain(err))
+	return network.Failure(caller, own, err, e.get(plain(err)), e.get(lateHeader))
 }
 
 // plain returns a text for an error without data of the server, which may be secret.
@@ -53,15 +58,15 @@ func plain(err error) string {
 	)
 	switch {
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return "the server does not use TLS"
+		return http.ErrSchemeMismatch.Error()
 	case errors.Is(err, errRedirects):
 		return errRedirects.Error()
 	case errors.As(err, &socket), errors.As(err, &name), errors.As(err, &alert):
 		return err.Error()
 	case errors.As(err, &record):
-		return "TLS handshake: " + record.Msg
+		return "tls: " + record.Msg
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), strings.HasSuffix(err.Error(), "server closed idle connection"):
-		return "the connection was closed before the response"
+		return io.EOF.Error()
 	case strings.HasPrefix(err.Error(), "tls: "), strings.HasPrefix(err.Error(), "remote error: tls: "):
 		return err.Error()
 	default:

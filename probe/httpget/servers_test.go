@@ -55,22 +55,26 @@ func TestRedirects(t *testing.T) {
 			w.Header().Set("Location", where)
 			w.WriteHeader(http.StatusFound)
 			_, _ = io.WriteString(w, secret)
+			if r.URL.Path == "/far" {
+				_, _ = io.WriteString(w, strings.Repeat("b", maxBody))
+			}
 		}
 	})
+	get := func(path string) string { return fmt.Sprintf("Get %q: ", s.URL+path) }
 	for path, want := range map[string]probe.Result{
 		"/here":     {Verdict: probe.Success, Output: "HTTP status 200"},
 		"/relative": {Verdict: probe.Success, Output: "HTTP status 200"},
 		"/tls":      {Verdict: probe.Success, Output: "HTTP status 200"},
 		"/n/10":     {Verdict: probe.Success, Output: "HTTP status 200"},
-		"/n/11":     {Verdict: probe.Failure, Output: "stopped after 10 redirects"},
-		"/n/100000": {Verdict: probe.Failure, Output: "stopped after 10 redirects"},
-		"/to-error": {Verdict: probe.Failure, Output: "HTTP status 500"},
-		"/away":     {Verdict: probe.Warning, Output: "HTTP status 302: the redirect to another host, localhost, was not followed"},
-		"/far":      {Verdict: probe.Warning, Output: "HTTP status 302: the redirect to another host, " + strings.Repeat("a", maxHostShown) + ", was not followed"},
-		"/blank":    {Verdict: probe.Warning, Output: "HTTP status 302 without a usable redirect"},
-		"/odd":      {Verdict: probe.Failure, Output: "no valid HTTP response"},
-		"/broken":   {Verdict: probe.Failure, Output: "no valid HTTP response"},
-		"/refused":  {Verdict: probe.Failure, Output: "dial tcp " + refusing + ": connect: connection refused"},
+		"/n/11":     {Verdict: probe.Failure, Output: get("/n/11") + "stopped after 10 redirects"},
+		"/n/100000": {Verdict: probe.Failure, Output: get("/n/100000") + "stopped after 10 redirects"},
+		"/to-error": {Verdict: probe.Failure, Output: "HTTP probe failed with statuscode: 500"},
+		"/away":     {Verdict: probe.Warning, Output: "Probe terminated redirects, Response body: " + secret},
+		"/far":      {Verdict: probe.Warning, Output: "Probe terminated redirects, Response body: " + secret + strings.Repeat("b", maxBody-len(secret))},
+		"/blank":    {Verdict: probe.Warning, Output: "Probe terminated redirects, Response body: "},
+		"/odd":      {Verdict: probe.Failure, Output: get("/odd") + "no valid HTTP response"},
+		"/broken":   {Verdict: probe.Failure, Output: get("/broken") + "no valid HTTP response"},
+		"/refused":  {Verdict: probe.Failure, Output: get("/refused") + "dial tcp " + refusing + ": connect: connection refused"},
 	} {
 		require.Equal(t, want, result(t, s.target(path)), path)
 	}
@@ -99,17 +103,17 @@ func TestBadServers(t *testing.T) {
 		handle func(net.Conn)
 		want   string
 	}{
-		"closes":          {func(net.Conn) {}, "the connection was closed before the response|connection reset by peer|broken pipe|no valid HTTP response"},
-		"reads, closes":   {say(""), "the connection was closed before the response"},
+		"closes":          {func(net.Conn) {}, "EOF|connection reset by peer|broken pipe|no valid HTTP response"},
+		"reads, closes":   {say(""), "EOF"},
 		"no HTTP":         {say("220 " + secret + "\r\n\r\n"), "no valid HTTP response"},
 		"no header":       {say(ok + secret + "\r\n\r\n"), "no valid HTTP response"},
-		"half a header":   {say(ok + "X: " + secret), "the connection was closed before the response"},
+		"half a header":   {say(ok + "X: " + secret), "EOF"},
 		"bad status":      {say("HTTP/1.1 " + secret + "\r\n\r\n"), "no valid HTTP response"},
 		"bad length":      {say(ok + "Content-Length: " + secret + "\r\n\r\n"), "no valid HTTP response"},
 		"body breaks off": {say(ok + "Content-Length: 100\r\n\r\n" + secret), "HTTP status 200, but the response was interrupted"},
 		"chunk is none":   {say(ok + "Transfer-Encoding: chunked\r\n\r\n" + secret), "HTTP status 200, but the response was interrupted"},
 		"huge header":     {say(ok + "X: " + strings.Repeat("x", 2*maxHeader) + "\r\n\r\n"), "no valid HTTP response"},
-		"switches":        {say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"), "HTTP status 101"},
+		"switches":        {say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"), "HTTP probe failed with statuscode: 101"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := result(t, target(raw(t, tc.handle), "/"))
@@ -135,17 +139,17 @@ func TestTerseServers(t *testing.T) {
 // A TLS server fails with scheme HTTP, and a plain server with HTTPS.
 func TestSchemeMismatch(t *testing.T) {
 	tls := serve(t, "127.0.0.1", true, func(http.ResponseWriter, *http.Request) {})
-	require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "HTTP status 400"}, result(t, tls.target("/")))
+	require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "HTTP probe failed with statuscode: 400"}, result(t, tls.target("/")))
 	plain := serve(t, "127.0.0.1", false, func(http.ResponseWriter, *http.Request) {})
 	to := plain.target("/")
 	to.Probe.HTTPGet.Scheme = v1.URISchemeHTTPS
-	require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "the server does not use TLS"}, result(t, to))
+	require.Equal(t, probe.Result{Verdict: probe.Failure, Output: fmt.Sprintf("Get %q: http: server gave HTTP response to HTTPS client", strings.Replace(plain.URL, "http:", "https:", 1)+"/")}, result(t, to))
 	to = target(raw(t, say(secret)), "/")
 	to.Probe.HTTPGet.Scheme = v1.URISchemeHTTPS
 	got := result(t, to)
 	require.Equal(t, probe.Failure, got.Verdict)
 	require.NotContains(t, got.Output, secret)
-	require.Contains(t, got.Output, "TLS")
+	require.Contains(t, got.Output, "tls: first record does not look like a TLS handshake")
 
 	got = result(t, target(networktest.Refusing(t, "127.0.0.1"), "/"))
 	require.Equal(t, probe.Failure, got.Verdict)
@@ -214,7 +218,16 @@ func TestTimeout(t *testing.T) {
 			to = target(silent.Addr(), "/")
 		}
 		to.Timeout = 30 * time.Millisecond
-		require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "no response within 30ms"}, result(t, to), path)
+		late := lateHeader
+		if path == "/begin" {
+			late = lateBody
+		}
+		url := s.URL + path
+		if path == "silent" {
+			url = "http://" + silent.Addr().String() + "/"
+		}
+		want := fmt.Sprintf("Get %q: %s", url, late)
+		require.Equal(t, probe.Result{Verdict: probe.Failure, Output: want}, result(t, to), path)
 	}
 	for _, addr := range []net.Addr{s.Listener.Addr(), silent.Addr()} {
 		require.Zero(t, networktest.Sockets(t, addr)[networktest.Established], "closed when Probe returns")
@@ -228,9 +241,9 @@ func TestTimeout(t *testing.T) {
 func TestLateAnswer(t *testing.T) {
 	own, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
-	to, e := target(&net.TCPAddr{Port: 80}, "/"), &exchange{}
-	for status, want := range map[int]string{200: "no response within 1m0s", 302: "no response within 1m0s", 500: "HTTP status 500"} {
-		got, err := e.verdict(t.Context(), own, to, status, nil)
+	e := &exchange{url: "http://10.0.0.9/"}
+	for status, want := range map[int]string{200: e.get(lateBody), 302: e.get(lateBody), 500: "HTTP probe failed with statuscode: 500"} {
+		got, err := e.verdict(t.Context(), own, status, nil, nil)
 		require.NoError(t, err)
 		require.Equal(t, probe.Result{Verdict: probe.Failure, Output: want}, got)
 	}
@@ -252,7 +265,7 @@ func TestErrorTimeout(t *testing.T) {
 		begin := time.Now()
 		got, err := p.Probe(t.Context(), target(&net.TCPAddr{Port: 80}, "/"))
 		require.NoError(t, err)
-		require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "HTTP status 500"}, got)
+		require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "HTTP probe failed with statuscode: 500"}, got)
 		require.Equal(t, time.Minute+closeWait, time.Since(begin), "the connection ends without a reset")
 	})
 }

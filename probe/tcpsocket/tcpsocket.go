@@ -3,6 +3,7 @@ package tcpsocket
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strconv"
 
@@ -40,7 +41,7 @@ func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error
 	conns := network.Conns{Connect: p.cfg.DialContext}
 	defer conns.Close()
 	if _, err := conns.Dial(own, "tcp", address); err != nil {
-		return network.Failure(ctx, own, t, err, "")
+		return network.Failure(ctx, own, err, "", fmt.Sprintf("dial tcp %s: i/o timeout", address))
 	}
 	return probe.Result{Verdict: probe.Success, Output: "connected to " + address}, nil
 }

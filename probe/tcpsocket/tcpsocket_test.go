@@ -95,7 +95,7 @@ func TestTimeout(t *testing.T) {
 	target.Timeout = 10 * time.Millisecond
 	got, err := p.Probe(t.Context(), target)
 	require.NoError(t, err)
-	require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "no response within 10ms"}, got)
+	require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "dial tcp 10.0.0.9:80: i/o timeout"}, got)
 
 	target.Timeout = time.Minute
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)

@@ -56,7 +56,7 @@ func TestServers(t *testing.T) {
 		p.passes(tcpsocket.New(tcpsocket.Config{}), p.target(tcpAction(9090)))
 		p.passes(newGRPC(t), p.target(grpcAction(8080, "up")))
 
-		require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "HTTP status 404"}, p.ask(newHTTP(t), p.target(httpAction(8080, "/status?code=404"))))
+		require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "HTTP probe failed with statuscode: 404"}, p.ask(newHTTP(t), p.target(httpAction(8080, "/status?code=404"))))
 		require.Equal(t, probe.Failure, p.ask(newGRPC(t), p.target(grpcAction(8080, "down"))).Verdict)
 		for prober, refused := range map[probe.Prober]v1.ProbeHandler{
 			newHTTP(t): httpAction(1, "/"), tcpsocket.New(tcpsocket.Config{}): tcpAction(1), newGRPC(t): grpcAction(1, ""),

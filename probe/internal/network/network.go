@@ -143,12 +143,12 @@ func (c *conn) Close() error {
 // execution and descends from caller. A cancelled caller and a shortage on this node are errors,
 // because they are no verdict about the container. Everything else is a Failure with the output
 // text, or err if text is "".
-func Failure(caller, own context.Context, t probe.Target, err error, text string) (probe.Result, error) {
+func Failure(caller, own context.Context, err error, text, late string) (probe.Result, error) {
 	switch {
 	case errors.Is(caller.Err(), context.Canceled):
 		return probe.Result{}, fmt.Errorf("the probe was cancelled: %w", context.Cause(caller))
 	case own.Err() != nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		return Failed("no response within %v", Timeout(t)), nil
+		return Failed("%s", late), nil
 	case isShortage(err):
 		return probe.Result{}, fmt.Errorf("out of resources of the node: %w", err)
 	case text == "":

@@ -75,7 +75,7 @@ func TestFailure(t *testing.T) {
 		"no local port":       {t.Context(), t.Context(), on(syscall.EADDRNOTAVAIL), "", ""},
 		"no memory":           {t.Context(), t.Context(), on(syscall.ENOMEM), "", ""},
 	} {
-		got, err := Failure(tc.caller, tc.own, probe.Target{Timeout: 3 * time.Second}, tc.err, tc.text)
+		got, err := Failure(tc.caller, tc.own, tc.err, tc.text, "no response within 3s")
 		if tc.want == "" {
 			require.Zero(t, got, name)
 			require.Error(t, err, name)
