@@ -2,6 +2,7 @@ package images
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -56,6 +57,21 @@ func pullReason(errs []error) string {
 		}
 	}
 	return ReasonErrImagePull
+}
+
+// pullMessage returns the message of a failed pull. For a reason of the runtime, at the beginning
+// of text, it is a sentence.
+func pullMessage(reason, image, text string) string {
+	_, detail, found := strings.Cut(text, reason)
+	switch {
+	case !found:
+		return text
+	case reason == ReasonRegistryUnavailable:
+		return fmt.Sprintf("image pull failed for %s because the registry is unavailable%s", image, detail)
+	case reason == ReasonSignatureValidationFailed:
+		return fmt.Sprintf("image pull failed for %s because the signature validation failed%s", image, detail)
+	}
+	return text
 }
 
 // runtimeText returns the runtime's own text, without a gRPC code and the text of wrapping errors.

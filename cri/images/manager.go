@@ -78,8 +78,9 @@ func (a *attempt) run(ctx context.Context) (Image, error) {
 	a.spec, policy = a.r.image()
 	name, err := imageref.Parse(a.spec)
 	if err != nil {
-		a.event(v1.EventTypeWarning, EventInspectFailed, fmt.Sprintf("Invalid image name: %v", err))
-		return Image{}, &Error{Reason: ReasonInvalidImageName, Message: err.Error(), Err: err}
+		message := fmt.Sprintf("Failed to apply default image tag %q: %v", a.spec, err)
+		a.event(v1.EventTypeWarning, EventInspectFailed, message)
+		return Image{}, &Error{Reason: ReasonInvalidImageName, Message: message, Err: err}
 	}
 	a.parsed = name.Normal()
 	a.name, a.policy = a.parsed.String(), effectivePolicy(policy, a.parsed)
@@ -103,7 +104,7 @@ func (a *attempt) run(ctx context.Context) (Image, error) {
 		end(err)
 		return image, err
 	case !allowed:
-		return Image{}, a.neverPulled(found != nil)
+		return Image{}, a.neverPulled()
 	default:
 		return a.present(found), nil
 	}
@@ -143,17 +144,20 @@ func (a *attempt) credentials(ctx context.Context) ([]credentials.Credential, er
 	return a.creds, a.credsErr
 }
 
-func (a *attempt) neverPulled(present bool) error {
-	message := fmt.Sprintf("image %q is not present and the pull policy is Never", a.name)
-	if present {
-		message = fmt.Sprintf("image %q is present, but the pull policy is Never and the pod lacks the credentials to use it", a.name)
-	}
+// neverPulled returns the error for an image that is absent, or that the pod's credentials do not
+// permit. The message is the same: it must not reveal the presence of an image.
+func (a *attempt) neverPulled() error {
+	message := fmt.Sprintf("Container image %q is not present with pull policy of Never", a.spec)
 	a.event(v1.EventTypeWarning, EventErrImageNeverPull, message)
 	return &Error{Reason: ReasonErrImageNeverPull, Message: message}
 }
 
 func (a *attempt) present(found *runtimeapi.Image) Image {
-	a.event(v1.EventTypeNormal, EventPulled, fmt.Sprintf("Image %q is already present on the machine", a.name))
+	message := fmt.Sprintf("Container image %q already present on machine", a.spec)
+	if a.m.cfg.Records != nil {
+		message = fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", a.spec)
+	}
+	a.event(v1.EventTypeNormal, EventPulled, message)
 	return a.image(found, found.GetId())
 }
 
@@ -174,7 +178,7 @@ func (a *attempt) inspect(ctx context.Context, ref string) (*runtimeapi.Image, e
 	if ctx.Err() != nil {
 		return nil, calledOff(ctx, "inspecting image", a.name)
 	}
-	return nil, a.inspectFailed(fmt.Sprintf("inspecting image %q: %v", ref, err), err)
+	return nil, a.inspectFailed(fmt.Sprintf("Failed to inspect image %q: %v", ref, err), err)
 }
 
 func (a *attempt) inspectFailed(message string, err error) error {

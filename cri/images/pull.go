@@ -24,9 +24,9 @@ const handlerAnnotation = "io.containerd.cri.runtime-handler"
 // pull waits for a pull unless the back-off forbids it.
 func (a *attempt) pull(ctx context.Context) (Image, error) {
 	if until, last := a.m.history.blocked(a.key(), time.Now()); !until.IsZero() {
-		message := fmt.Sprintf("back-off pulling image %q: %v", a.name, last)
+		message := fmt.Sprintf("Back-off pulling image %q", a.spec)
 		a.event(v1.EventTypeNormal, EventBackOff, message)
-		return Image{}, &Error{Reason: ReasonImagePullBackOff, Message: message, Err: last, notBefore: until}
+		return Image{}, &Error{Reason: ReasonImagePullBackOff, Message: fmt.Sprintf("%s: %v", message, last), Err: last, notBefore: until}
 	}
 	if !a.credsLookedUp && a.m.cfg.Credentials != nil {
 		a.r.OnStep("finding credentials for image " + a.name)
@@ -85,7 +85,7 @@ func (a *attempt) wait(ctx context.Context, f *flight) error {
 		case <-began:
 			began, step = nil, "pulling image"
 			a.r.OnStep("pulling image " + a.name)
-			a.event(v1.EventTypeNormal, EventPulling, fmt.Sprintf("Pulling image %q", a.name))
+			a.event(v1.EventTypeNormal, EventPulling, fmt.Sprintf("Pulling image %q", a.spec))
 		case <-f.done:
 			select {
 			case <-began: // it may end before this goroutine saw its beginning
@@ -111,13 +111,13 @@ func (a *attempt) finished(ctx context.Context, f *flight) (Image, error) {
 	case r.inspectErr != nil && ctx.Err() != nil:
 		return Image{}, calledOff(ctx, "inspecting image", a.name)
 	case r.inspectErr != nil:
-		return Image{}, a.inspectFailed(fmt.Sprintf("inspecting image %q: %v", r.ref, r.inspectErr), r.inspectErr)
+		return Image{}, a.inspectFailed(fmt.Sprintf("Failed to inspect image %q: %v", r.ref, r.inspectErr), r.inspectErr)
 	case r.image == nil:
 		return Image{}, a.inspectFailed(fmt.Sprintf("image %q (%s) is absent after its pull", a.name, r.ref), nil)
 	}
 	a.share(r)
 	a.event(v1.EventTypeNormal, EventPulled, fmt.Sprintf("Successfully pulled image %q in %s (%s including waiting). Image size: %d bytes.",
-		a.name, r.took.Round(time.Millisecond), time.Since(a.since).Round(time.Millisecond), r.image.GetSize()))
+		a.spec, r.took.Truncate(time.Millisecond), time.Since(a.since).Truncate(time.Millisecond), r.image.GetSize()))
 	return a.image(r.image, r.ref), nil
 }
 
@@ -258,11 +258,13 @@ func (a *attempt) failed(r *result) error {
 	if a.credsErr != nil {
 		cause = errors.Join(cause, fmt.Errorf("finding credentials: %w", a.credsErr))
 	}
-	message := fmt.Sprintf("failed to pull image %q: %s", a.name, strings.ReplaceAll(cause.Error(), "\n", "; "))
-	failure := &Error{Reason: pullReason(r.errs), Message: message, Err: cause}
+	message := strings.ReplaceAll(cause.Error(), "\n", "; ")
+	text := fmt.Sprintf("Failed to pull image %q: %s", a.spec, message)
+	reason := pullReason(r.errs)
+	failure := &Error{Reason: reason, Message: pullMessage(reason, a.spec, message), Err: cause}
 	now := time.Now()
 	retry := a.m.history.failed(a.key(), now, failure)
-	a.event(v1.EventTypeWarning, EventFailed, "F"+message[1:])
+	a.event(v1.EventTypeWarning, EventFailed, text)
 	a.m.cfg.Logger.Debug("Image pull failed", "pod", a.r.podName(), "podUID", a.r.Pod.UID,
 		"image", a.name, "retryAfter", retry, "err", cause)
 	// The stored failure has no time: it becomes the cause of ImagePullBackOff, and a cause with

@@ -176,7 +176,7 @@ func TestExplain(t *testing.T) {
 		require.Equal(t, 1, pulls[1].Position)
 		time.Sleep(51 * time.Second)
 		synctest.Wait()
-		const failed = `image bad:1: waiting to retry the pull (1 failed) for %s, last error: ErrImagePull: failed to pull image "bad:1": no such manifest`
+		const failed = `image bad:1: waiting to retry the pull (1 failed) for %s, last error: ErrImagePull: no such manifest`
 		require.Equal(t, []string{fmt.Sprintf(failed, "3s") + ", next try in 7s"}, lines(m, "a"))
 		time.Sleep(time.Minute)
 		require.Equal(t, []string{fmt.Sprintf(failed, "1m3s")}, lines(m, "a"))

@@ -186,7 +186,7 @@ func (m *Manager) Collect(ctx context.Context) error {
 		return errors.Join(err, diskErr)
 	}
 	plan := Compute(Input{Now: time.Now(), Started: m.started, Images: seen.images, Disk: disk, Policy: m.cfg.Policy})
-	return errors.Join(diskErr, m.carryOut(ctx, plan, seen))
+	return errors.Join(diskErr, m.carryOut(ctx, plan, seen, disk))
 }
 
 // RemoveUnused removes every image that is not in use, not pinned, and older than Policy.MinAge.
@@ -220,7 +220,7 @@ func (m *Manager) disk(ctx context.Context) (Disk, error) {
 	return d, nil
 }
 
-func (m *Manager) carryOut(ctx context.Context, plan Plan, seen observation) error {
+func (m *Manager) carryOut(ctx context.Context, plan Plan, seen observation, disk Disk) error {
 	gone, freed, ageErr := m.remove(ctx, plan.Old, ReasonAge, everything)
 	var spaceErr error
 	if freed < plan.Free {
@@ -228,8 +228,10 @@ func (m *Manager) carryOut(ctx context.Context, plan Plan, seen observation) err
 		gone, freed, spaceErr = append(gone, more...), freed+found, err
 	}
 	if freed < plan.Free && ctx.Err() == nil {
-		message := fmt.Sprintf("Failed to garbage collect required amount of images. Attempted to free %d bytes, but only found %d bytes eligible to free.",
-			plan.Free, freed)
+		message := fmt.Sprintf("Insufficient free disk space on the node's image filesystem (%d%% of %s used). "+
+			"Failed to free sufficient space by deleting unused images (freed %d bytes). "+
+			"Investigate disk usage, as it could be used by active images, logs, volumes, or other data.",
+			disk.UsedPercent(), sizeText(disk.Capacity), freed)
 		m.cfg.Event(m.cfg.Node, v1.EventTypeWarning, EventFreeDiskSpaceFailed, message)
 		spaceErr = errors.Join(spaceErr, errors.New("gc: "+message))
 	}

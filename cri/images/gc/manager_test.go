@@ -167,7 +167,7 @@ func TestSpace(t *testing.T) {
 		require.Empty(t, n.take())
 
 		n.available = 0
-		require.ErrorContains(t, m.Collect(t.Context()), "free 200 bytes, but only found 40 bytes")
+		require.ErrorContains(t, m.Collect(t.Context()), "image filesystem (100% of 1000 B used). Failed to free sufficient space by deleting unused images (freed 40 bytes)")
 		require.Equal(t, []string{"third space", "Warning FreeDiskSpaceFailed"}, n.take())
 		require.Equal(t, []string{"used", "young"}, n.present())
 	})

@@ -2,6 +2,7 @@ package gc
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -122,4 +123,17 @@ func (in *Input) toFree() uint64 {
 		return 0
 	}
 	return want - in.Disk.Available
+}
+
+// sizeText returns a size in the largest binary unit, up to TiB, that it reaches.
+func sizeText(bytes uint64) string {
+	units := []string{"KiB", "MiB", "GiB", "TiB"}
+	if bytes < 1<<10 {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	size, unit := float64(bytes)/(1<<10), 0
+	for size >= 1<<10 && unit < len(units)-1 {
+		size, unit = size/(1<<10), unit+1
+	}
+	return fmt.Sprintf("%.1f %s", size, units[unit])
 }

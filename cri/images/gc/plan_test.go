@@ -139,3 +139,11 @@ func FuzzCompute(f *testing.F) {
 		}
 	})
 }
+
+func TestSizeText(t *testing.T) {
+	for bytes, want := range map[uint64]string{
+		0: "0 B", 1023: "1023 B", 1 << 10: "1.0 KiB", 1536 << 10: "1.5 MiB", 20 << 30: "20.0 GiB", 3 << 50: "3072.0 TiB",
+	} {
+		require.Equal(t, want, sizeText(bytes))
+	}
+}
