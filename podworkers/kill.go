@@ -70,5 +70,5 @@ func (w *Workers) reportSlowKill(pod *v1.Pod, limit time.Duration) {
 	if w.cfg.Event == nil {
 		return
 	}
-	w.cfg.Event(podfacts.Reference(pod), v1.EventTypeWarning, "ExceededGracePeriod", fmt.Sprintf("Container runtime did not kill the pod within %v.", limit))
+	w.cfg.Event(podfacts.Reference(pod), v1.EventTypeWarning, "ExceededGracePeriod", "Container runtime did not kill the pod within specified grace period.")
 }

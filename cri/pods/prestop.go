@@ -141,7 +141,7 @@ func (s *containerStop) preStop(ctx context.Context) (join func()) {
 		return func() {}
 	}
 	if s.m.cfg.Hooks == nil {
-		s.failedPreStop("PreStopHook failed: this agent runs no lifecycle handlers")
+		s.failedPreStop()
 		return func() {}
 	}
 	s.k.steps.container(s.kill.Name, fmt.Sprintf("running the preStop handler for at most %d s", s.grace))
@@ -232,12 +232,13 @@ func (s *containerStop) preStopEnded(ctx, bound context.Context, over bool, err 
 	case ctx.Err() != nil && !over: // cancelled: a later attempt runs it again
 	case bound.Err() != nil && !over:
 		s.m.preStops.note(s.kill.ID.ID)
-		s.failedPreStop("PreStopHook did not end within the grace period")
+		s.m.log.Info("preStop handler did not end within the grace period", "pod", s.k.identity, "container", s.kill.Name)
+		s.failedPreStop()
 	default:
 		s.m.preStops.note(s.kill.ID.ID)
 		if err != nil {
 			s.m.log.Info("preStop handler failed", "pod", s.k.identity, "container", s.kill.Name, "err", err)
-			s.failedPreStop("PreStopHook failed")
+			s.failedPreStop()
 		}
 	}
 }
@@ -256,9 +257,9 @@ func (s *containerStop) preStopHandler() *v1.LifecycleHandler {
 	return s.container.Lifecycle.PreStop
 }
 
-func (s *containerStop) failedPreStop(message string) {
+func (s *containerStop) failedPreStop() {
 	ref := s.k.identity.containerRef(s.k.pod, s.kill.Name)
-	s.m.cfg.Event(ref, v1.EventTypeWarning, "FailedPreStopHook", message)
+	s.m.cfg.Event(ref, v1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed")
 }
 
 // postStart runs the postStart handler of a container that has just started. It blocks the rest
@@ -287,7 +288,7 @@ func (s *podSync) postStart(ctx context.Context, c podContainer, id string) *Sta
 	s.m.cfg.Event(s.identity.containerRef(s.req.Pod, c.Name), v1.EventTypeWarning, "FailedPostStartHook", failure.Message)
 	kill := ContainerKill{
 		ID:   observed.ContainerID{Runtime: s.m.cfg.RuntimeName, ID: id},
-		Name: c.Name, Message: "Container " + c.Name + " failed its postStart hook, it will be killed",
+		Name: c.Name, Message: "FailedPostStartHook",
 	}
 	s.step("stopping " + c.String())
 	s.m.killContainers(ctx, podKill{identity: s.identity, pod: s.req.Pod, status: s.req.Status}, []ContainerKill{kill}, &s.result)

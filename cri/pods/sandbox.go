@@ -30,7 +30,7 @@ func (s *podSync) prepareSandbox(ctx context.Context) bool {
 	if err != nil {
 		err = fmt.Errorf("sandbox configuration: %w", err)
 		s.result.add(ActionConfigPodSandbox, s.identity.Name, err)
-		s.warn("FailedCreatePodSandBox", err.Error())
+		s.warn("FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err))
 		return false
 	}
 	s.sandbox = runningSandbox{id: s.actions.SandboxID, config: config, ips: s.req.Status.IPs}
@@ -45,11 +45,17 @@ func (s *podSync) prepareSandbox(ctx context.Context) bool {
 		return false
 	}
 	s.result.add(ActionCreatePodSandbox, s.identity.Name, err)
-	if err != nil {
-		s.warn(reason, err.Error())
+	switch {
+	case err == nil:
+	case reason == failedSandboxStatus:
+		s.warn(reason, fmt.Sprintf("Unable to get pod sandbox status: %v", err))
+	default:
+		s.warn(reason, fmt.Sprintf("Failed to create pod sandbox: %v", err))
 	}
 	return err == nil
 }
+
+const failedSandboxStatus = "FailedPodSandBoxStatus"
 
 // sandboxBackOff reports whether the pod must wait for its next sandbox, and ends the sync if so. The
 // first replacement is immediate. Each further one doubles the delay, from 1 s, because some
@@ -98,7 +104,7 @@ func (s *podSync) createSandbox(ctx context.Context) (string, error) {
 		err = errors.New("the runtime's reply has no status")
 	}
 	if err != nil {
-		return "FailedPodSandBoxStatus", fmt.Errorf("status of sandbox %s: %w", s.sandbox.id, err)
+		return failedSandboxStatus, fmt.Errorf("status of sandbox %s: %w", s.sandbox.id, err)
 	}
 	if now := time.Now(); s.actions.Attempt > 0 {
 		s.m.sandboxes.Next(s.sandboxKey(), now, now)

@@ -71,7 +71,7 @@ func (s *podSync) start(ctx context.Context, c podContainer) *StartError {
 	if failure != nil {
 		return failure
 	}
-	s.m.cfg.Event(s.identity.containerRef(s.req.Pod, c.Name), v1.EventTypeNormal, "Started", "Started container "+c.Name)
+	s.m.cfg.Event(s.identity.containerRef(s.req.Pod, c.Name), v1.EventTypeNormal, "Started", "Container started")
 	log := filepath.Join(s.sandbox.config.LogDirectory, config.LogPath)
 	if err := s.m.files.LinkLog(s.identity.Pod, c.Name, id, log); err != nil {
 		s.m.log.Warn("linking to a container log failed", "pod", s.identity, "container", c.Name, "err", err)
@@ -190,7 +190,7 @@ func (s *podSync) create(ctx context.Context, c podContainer, config *runtimeapi
 	if err != nil {
 		return "", s.fail(ctx, c, ReasonCreateContainerError, "", err)
 	}
-	s.m.cfg.Event(s.identity.containerRef(s.req.Pod, c.Name), v1.EventTypeNormal, "Created", "Created container: "+c.Name)
+	s.m.cfg.Event(s.identity.containerRef(s.req.Pod, c.Name), v1.EventTypeNormal, "Created", "Container created")
 	if ctx.Err() != nil {
 		return "", s.fail(ctx, c, ReasonRunContainerError, id, ctx.Err())
 	}

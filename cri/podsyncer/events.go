@@ -2,6 +2,7 @@ package podsyncer
 
 import (
 	"errors"
+	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -14,7 +15,7 @@ const (
 	ReasonNetworkNotReady = "NetworkNotReady"
 	ReasonFailedSync      = "FailedSync"
 	ReasonFailedKillPod   = "FailedKillPod"
-	ReasonFailedPrepare   = "FailedToMakePodDataDirectories"
+	ReasonFailedPrepare   = "Failed"
 	ReasonResizeCompleted = "ResizeCompleted"
 	ReasonResizeError     = "ResizeError"
 )
@@ -22,7 +23,24 @@ const (
 type recorder podwright.EventFunc
 
 func (r recorder) warn(pod *v1.Pod, reason string, err error) {
-	r(podfacts.Reference(pod), v1.EventTypeWarning, reason, messageOf(err))
+	r(podfacts.Reference(pod), v1.EventTypeWarning, reason, message(reason, err))
+}
+
+// message returns the message of a warning: upstream's text for the reason, and the error.
+func message(reason string, err error) string {
+	text := messageOf(err)
+	switch reason {
+	case ReasonNetworkNotReady:
+		return fmt.Sprintf("network is not ready: %s", text)
+	case ReasonFailedSync:
+		return fmt.Sprintf("error determining status: %s", text)
+	case ReasonFailedKillPod:
+		return fmt.Sprintf("error killing pod: %s", text)
+	case ReasonFailedPrepare:
+		return fmt.Sprintf("error making pod data directories: %s", text)
+	default:
+		return text
+	}
 }
 
 // messageOf returns the event message of an error: the result of its EventMessage method, for

@@ -149,7 +149,7 @@ func (p *Plugin) setGroup(ctx context.Context, m volume.Mount) error {
 		if is, ok := info.Sys().(*syscall.Stat_t); ok && int64(is.Gid) != *m.FSGroup {
 			ref := v1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: m.Pod.Namespace, Name: m.Pod.Name, UID: m.Pod.UID}
 			p.cfg.Event(ref, v1.EventTypeWarning, "AlreadyMountedVolume", fmt.Sprintf(
-				"fsGroup %d is not applied to volume %q: another pod uses it with group %d", *m.FSGroup, m.Spec.Name, is.Gid))
+				"The requested fsGroup is %d, but the volume %s has GID %d. The volume may not be shareable.", *m.FSGroup, m.Spec.Name, is.Gid))
 		}
 		return nil
 	}

@@ -3,6 +3,7 @@ package manager
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -81,10 +82,15 @@ func (m *Manager) SubPathCreated(s volume.SubPath) {
 		fmt.Sprintf("volume %q has no file for subPath %q: container %q mounts an empty folder instead", s.Volume, s.Path, s.Container))
 }
 
-func (m *Manager) ownershipProgress(pod *v1.Pod, name string) func(int) {
+// ownershipProgress returns a function that records the progress of a change of owners. Its event
+// has the volume's folder from the pod's UID on.
+func (m *Manager) ownershipProgress(pod *v1.Pod, dir string) func(int) {
+	if at := strings.Index(dir, string(pod.UID)); at >= 0 {
+		dir = dir[at:]
+	}
 	return func(entries int) {
 		m.event(pod, v1.EventTypeWarning, ReasonPermissionsChanging,
-			fmt.Sprintf("setting the group of the files of volume %q: %d files so far", name, entries))
+			fmt.Sprintf("Setting volume ownership for %s, processed %d files.", dir, entries))
 	}
 }
 

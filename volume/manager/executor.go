@@ -62,7 +62,8 @@ const folderMode = 0o750
 
 func (m *Manager) mount(ctx context.Context, op *operation) (volume.Mounted, error) {
 	args := op.mount
-	args.Dir, args.OnProgress = m.dir(op), m.ownershipProgress(args.Pod, args.Spec.Name)
+	args.Dir = m.dir(op)
+	args.OnProgress = m.ownershipProgress(args.Pod, args.Dir)
 	args.StateDir = m.cfg.Layout.State(op.uid, op.pluginName(), op.unmount.Name)
 	if err := os.MkdirAll(filepath.Dir(args.Dir), folderMode); err != nil {
 		return volume.Mounted{}, volume.Transient(err)

@@ -797,7 +797,7 @@ func TestEvents(t *testing.T) {
 		require.NoError(t, a.Prepare(t.Context(), newPod("u2", "data")))
 		require.Equal(t, []string{
 			`Normal SuccessfulMountVolume: volume "pv-raw" is mapped`,
-			`Warning VolumePermissionChangeInProgress: setting the group of the files of volume "data": 17 files so far`,
+			`Warning VolumePermissionChangeInProgress: Setting volume ownership for u2/volumes/example.com~memory/data, processed 17 files.`,
 		}, events.take())
 	})
 }

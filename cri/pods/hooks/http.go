@@ -64,7 +64,7 @@ func (r *Runner) get(ctx context.Context, pod *v1.Pod, container *v1.Container, 
 	}
 	r.cfg.Metrics.OnHTTPFallback()
 	r.cfg.Event(podfacts.Reference(pod), v1.EventTypeWarning, "LifecycleHTTPFallback",
-		"request to HTTPS lifecycle hook of container "+container.Name+" got HTTP response, retry with HTTP succeeded")
+		fmt.Sprintf("request to HTTPS lifecycle hook %s got HTTP response, retry with HTTP succeeded", plain.URL.Host))
 	return output, nil
 }
 

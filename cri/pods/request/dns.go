@@ -30,7 +30,7 @@ const (
 func (b *Builder) dnsConfig(pod *v1.Pod, event podwright.EventFunc) (*runtimeapi.DNSConfig, error) {
 	policy := effectiveDNSPolicy(pod)
 	if policy == v1.DNSClusterFirst && len(b.cfg.DNS.ClusterServers) == 0 {
-		why := fmt.Sprintf("The agent has no cluster name server and cannot create the pod using %q policy. Falling back to %q policy.", v1.DNSClusterFirst, v1.DNSDefault)
+		why := fmt.Sprintf("kubelet does not have ClusterDNS IP configured and cannot create Pod using %q policy. Falling back to %q policy.", v1.DNSClusterFirst, v1.DNSDefault)
 		if name := b.cfg.Node.Name; name != "" { // the event appears on the Node, too
 			event(v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(name)}, v1.EventTypeWarning, "MissingClusterDNS", why)
 		}
@@ -53,8 +53,8 @@ func (b *Builder) dnsConfig(pod *v1.Pod, event podwright.EventFunc) (*runtimeapi
 		config = b.loopbackDNS()
 	}
 	addDNS(config, pod.Spec.DNSConfig)
-	if cut := limitDNS(config); len(cut) > 0 {
-		event(podfacts.Reference(pod), v1.EventTypeWarning, "DNSConfigForming", strings.Join(cut, "; "))
+	for _, limit := range limitDNS(config) {
+		event(podfacts.Reference(pod), v1.EventTypeWarning, "DNSConfigForming", limit)
 	}
 	return config, nil
 }

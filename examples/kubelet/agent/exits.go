@@ -51,6 +51,7 @@ var killCauses = []struct{ part, cause string }{
 	{" failed liveness probe", "killed: liveness probe failed"},
 	{" failed startup probe", "killed: startup probe failed"},
 	{" definition changed", "stopped: its definition changed"},
+	{"FailedPostStartHook", "killed: postStart hook failed"},
 	{" resize requires restart", "stopped: its resize requires a restart"},
 	{" has lost its sandbox", "stopped: the pod lost its network"},
 	{" is left over from an earlier sandbox", "stopped: the pod lost its network"},

@@ -25,6 +25,7 @@ func TestCauseOfAnExit(t *testing.T) {
 		want string
 	}{
 		"liveness":                 {exit(137, "Error"), liveness, "killed: liveness probe failed"},
+		"postStart":                {exit(137, "Error"), kill{"FailedPostStartHook", liveness.at}, "killed: postStart hook failed"},
 		"startup":                  {exit(137, "Error"), kill{"Init container c failed startup probe", liveness.at}, "killed: startup probe failed"},
 		"changed":                  {exit(0, "Completed"), kill{"Container c definition changed, will be restarted", liveness.at}, "stopped: its definition changed"},
 		"with its pod":             {exit(143, "Error"), kill{"Stopping container c", liveness.at}, "stopped with its pod"},
