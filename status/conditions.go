@@ -68,6 +68,6 @@ func (b *builder) restartingAll(phase v1.PodPhase) podstatus.Verdict {
 	case !b.restartAll, b.allRemoved():
 		return podstatus.Verdict{}
 	default:
-		return podstatus.Verdict{OK: true, Reason: reasonRestartAllStarted}
+		return podstatus.Verdict{OK: true, Reason: reasonRestartAllStarted, Message: "container exited with restart policy rule"}
 	}
 }

@@ -137,7 +137,7 @@ func (b *builder) unseen(x *subject, out *v1.ContainerStatus) {
 	*out = b.newContainerStatus(x.Container, old)
 	switch {
 	case b.restartAll && old != nil && (old.State.Running != nil || old.State.Terminated != nil):
-		const message = "The container was removed because all containers of the pod restart"
+		const message = "The container is removed because RestartAllContainers in place"
 		out.State = waiting(ReasonRestartingAllContainers, message)
 		out.LastTerminationState = podstatus.UnseenEnd(ReasonRestartingAllContainers, message)
 		if ended := old.State.Terminated; ended != nil {
@@ -155,11 +155,11 @@ func (b *builder) unseen(x *subject, out *v1.ContainerStatus) {
 		// The runtime lost the record, for example by garbage collection. The container must have
 		// succeeded, because a regular container ran.
 		out.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
-			Reason: ReasonCompleted, Message: "Unable to get the init container's status from the runtime; a later container has started",
+			Reason: ReasonCompleted, Message: "Unable to get init container status from container runtime and pod has been initialized, treat it as exited normally",
 		}}
 	case old == nil:
 	case old.State.Running != nil && out.LastTerminationState.Terminated == nil:
-		out.LastTerminationState = podstatus.UnseenEnd(ReasonContainerStatusUnknown, "The container could not be located")
+		out.LastTerminationState = podstatus.UnseenEnd(ReasonContainerStatusUnknown, "The container could not be located when the pod was deleted.  The container used to be Running")
 		if b.in.Pod.DeletionTimestamp == nil {
 			out.RestartCount++
 		}

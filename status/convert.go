@@ -85,7 +85,7 @@ func (b *builder) state(instance *observed.Container, id string, old *v1.Contain
 		if b.restartAll {
 			reason = ReasonRestartingAllContainers
 		}
-		state := podstatus.UnseenEnd(reason, "The runtime reports the container's state as unknown")
+		state := podstatus.UnseenEnd(reason, "The container could not be located when the pod was terminated")
 		state.Terminated.StartedAt, state.Terminated.ContainerID = old.State.Running.StartedAt, id
 		return state
 	default:

@@ -159,7 +159,7 @@ func TestHandlerReconcile(t *testing.T) {
 		testPod("no gates", "1"),
 		testPod("not ready", "2", gated(v1.ContainersReady), func(pod *v1.Pod) {
 			pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{
-				Type: v1.PodReady, Status: v1.ConditionFalse, Message: `condition "gate" does not exist`,
+				Type: v1.PodReady, Status: v1.ConditionFalse, Message: `corresponding condition of pod readiness gate "gate" does not exist.`,
 			})
 		}),
 		testPod("gate opened", "3", gated(v1.ContainersReady, "gate")),

@@ -208,9 +208,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestClosedGates(t *testing.T) {
 	pod := &v1.Pod{Spec: v1.PodSpec{ReadinessGates: []v1.PodReadinessGate{{ConditionType: "a"}, {ConditionType: "b"}}}}
-	require.Equal(t, `condition "a" does not exist, condition "b" does not exist`, ClosedGates(pod, nil))
+	require.Equal(t, `corresponding condition of pod readiness gate "a" does not exist., corresponding condition of pod readiness gate "b" does not exist.`, ClosedGates(pod, nil))
 	conditions := []v1.PodCondition{{Type: "a", Status: v1.ConditionTrue}, {Type: "b", Status: v1.ConditionUnknown}}
-	require.Equal(t, `condition "b" is Unknown`, ClosedGates(pod, conditions))
+	require.Equal(t, `the status of pod readiness gate "b" is not "True", but Unknown`, ClosedGates(pod, conditions))
 	conditions[1].Status = v1.ConditionTrue
 	require.Empty(t, ClosedGates(pod, conditions))
 }
@@ -220,7 +220,7 @@ func TestReadyIsStale(t *testing.T) {
 	is := func(c v1.PodConditionType, status v1.ConditionStatus, message string) v1.PodCondition {
 		return v1.PodCondition{Type: c, Status: status, Message: message}
 	}
-	const closed, opened = `condition "gate" is False`, ""
+	const closed, opened = `the status of pod readiness gate "gate" is not "True", but False`, ""
 	for name, c := range map[string]struct {
 		conditions []v1.PodCondition
 		stale      bool

@@ -30,9 +30,9 @@ func ClosedGates(pod *v1.Pod, conditions []v1.PodCondition) string {
 	for _, gate := range pod.Spec.ReadinessGates {
 		switch c := Condition(conditions, gate.ConditionType); {
 		case c == nil:
-			closed = append(closed, fmt.Sprintf("condition %q does not exist", gate.ConditionType))
+			closed = append(closed, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", gate.ConditionType))
 		case c.Status != v1.ConditionTrue:
-			closed = append(closed, fmt.Sprintf("condition %q is %s", gate.ConditionType, c.Status))
+			closed = append(closed, fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %v", gate.ConditionType, c.Status))
 		}
 	}
 	return strings.Join(closed, ", ")

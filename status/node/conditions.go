@@ -101,7 +101,7 @@ func SetPressure(status *v1.NodeStatus, facts *Facts) {
 func SetReady(status *v1.NodeStatus, facts *Facts) {
 	c := v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"}
 	if why := notReadyReasons(status, facts); len(why) > 0 {
-		c.Status, c.Reason, c.Message = v1.ConditionFalse, "KubeletNotReady", strings.Join(why, "; ")
+		c.Status, c.Reason, c.Message = v1.ConditionFalse, "KubeletNotReady", aggregate(why)
 	}
 	SetCondition(status, facts, c)
 }
@@ -127,4 +127,12 @@ func notReadyReasons(status *v1.NodeStatus, facts *Facts) (reasons []string) {
 		reasons = append(reasons, "missing node capacity for resources: "+strings.Join(missing, ", "))
 	}
 	return reasons
+}
+
+// aggregate joins reasons as an aggregate of errors does.
+func aggregate(reasons []string) string {
+	if len(reasons) == 1 {
+		return reasons[0]
+	}
+	return "[" + strings.Join(reasons, ", ") + "]"
 }

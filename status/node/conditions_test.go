@@ -24,8 +24,8 @@ func TestReady(t *testing.T) {
 		message    string
 	}{
 		{whole(at(10)), 0, v1.ConditionTrue, "KubeletReady", "kubelet is posting ready status"},
-		{down(20), 20, v1.ConditionFalse, "KubeletNotReady", "runtime is down; network is down"},
-		{down(30), 20, v1.ConditionFalse, "KubeletNotReady", "runtime is down; network is down"},
+		{down(20), 20, v1.ConditionFalse, "KubeletNotReady", "[runtime is down, network is down]"},
+		{down(30), 20, v1.ConditionFalse, "KubeletNotReady", "[runtime is down, network is down]"},
 		{with(down(40), func(f *Facts) { f.NotReady = f.NotReady[2:3] }), 20, v1.ConditionFalse, "KubeletNotReady", "network is down"},
 		{whole(at(50)), 50, v1.ConditionTrue, "KubeletReady", "kubelet is posting ready status"},
 	} {

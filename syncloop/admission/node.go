@@ -48,9 +48,9 @@ func Tolerating(node func() *v1.Node) syncloop.Admitter {
 			return errors.New("the Node object is not available yet")
 		}
 		executes := func(t *v1.Taint) bool { return t.Effect == v1.TaintEffectNoExecute }
-		taint, found := corev1.FindMatchingUntoleratedTaint(klog.Logger{}, n.Spec.Taints, pod.Spec.Tolerations, executes, true)
+		_, found := corev1.FindMatchingUntoleratedTaint(klog.Logger{}, n.Spec.Taints, pod.Spec.Tolerations, executes, true)
 		if found && !podfacts.IsStatic(pod) {
-			return syncloop.Reject("TaintToleration", "spec.tolerations: the node's taint %s is not tolerated", taint.ToString())
+			return syncloop.Reject("TaintToleration", "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate")
 		}
 		return nil
 	})
@@ -61,10 +61,10 @@ func Tolerating(node func() *v1.Node) syncloop.Admitter {
 func System(goos string) syncloop.Admitter {
 	return syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
 		if label, ok := pod.Labels[v1.LabelOSStable]; ok && label != goos {
-			return syncloop.Reject("PodOSSelectorNodeLabelDoesNotMatch", "metadata.labels[%s]: %s does not match the node's operating system, %s", v1.LabelOSStable, label, goos)
+			return syncloop.Reject("PodOSSelectorNodeLabelDoesNotMatch", "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label")
 		}
 		if system := pod.Spec.OS; system != nil && system.Name != "" && string(system.Name) != goos {
-			return syncloop.Reject("PodOSNotSupported", "spec.os.name: %s does not match the node's operating system, %s", system.Name, goos)
+			return syncloop.Reject("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
 		}
 		return nil
 	})

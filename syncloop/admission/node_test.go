@@ -28,7 +28,7 @@ func TestTolerating(t *testing.T) {
 		return func(p *v1.Pod) { p.Spec.Tolerations = []v1.Toleration{{Key: key, Operator: v1.TolerationOpExists}} }
 	}
 	require.Equal(t, "TaintToleration", reasonOf(t, admit.Admit(newPod("a", nil), nil)))
-	require.ErrorContains(t, admit.Admit(newPod("a", nil), nil), "spec.tolerations: the node's taint e=v:NoExecute is not tolerated")
+	require.ErrorContains(t, admit.Admit(newPod("a", nil), nil), "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate")
 	require.NoError(t, admit.Admit(newPod("a", nil, static), nil))
 	require.NoError(t, admit.Admit(newPod("a", nil, tolerate("e")), nil))
 	require.Error(t, admit.Admit(newPod("a", nil, tolerate("s")), nil))

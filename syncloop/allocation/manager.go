@@ -113,7 +113,7 @@ func (m *Manager) Admitter(next syncloop.Admitter) syncloop.Admitter {
 	check := syncloop.AdmitterFunc(func(pod *v1.Pod, active []*v1.Pod) error {
 		pod = m.Allocated(pod)
 		if err := Of(pod).check(); err != nil {
-			return syncloop.Reject("UnexpectedAdmissionError", "%v", err)
+			return syncloop.Reject("UnexpectedAdmissionError", "Allocate failed due to %v, which is unexpected", err)
 		}
 		return next.Admit(pod, active)
 	})

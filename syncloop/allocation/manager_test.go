@@ -246,7 +246,7 @@ func TestAdmitter(t *testing.T) {
 	a := newAgent(t, node(3000))
 	var why *syncloop.Rejection
 	require.ErrorAs(t, a.admit(newPod("a", with("-1", ""))), &why)
-	require.Equal(t, "container c: resources.requests[cpu]: -1 is negative", why.Message)
+	require.Equal(t, "Allocate failed due to container c: resources.requests[cpu]: -1 is negative, which is unexpected", why.Message)
 	require.Error(t, a.admit(newPod("a", with("4", ""))))
 	require.Zero(t, a.cfg.Store.Pods())
 	none := syncloop.AdmitterFunc(func(*v1.Pod, []*v1.Pod) error { var none *syncloop.Rejection; return none })

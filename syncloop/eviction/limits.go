@@ -38,12 +38,12 @@ func exceeded(pod *v1.Pod, u PodUsage, disks Disks) (Signal, string) {
 			continue
 		}
 		if used, ok := u.EmptyDirs[volume.Name]; ok && exceeds(used, *limit) {
-			return EmptyDirLimit, fmt.Sprintf("emptyDir volume %q uses more than its limit of %s. ", volume.Name, limit)
+			return EmptyDirLimit, fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", volume.Name, limit.String())
 		}
 	}
 	if limit, ok := podfacts.Limit(pod, v1.ResourceEphemeralStorage); ok {
 		if used, measured := u.disk(parts{root: true, logs: true, volumes: true}, bytesOf); measured && exceeds(used, limit) {
-			return PodStorageLimit, fmt.Sprintf("The pod uses more local storage than its containers' limits of %s together. ", &limit)
+			return PodStorageLimit, fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", &limit)
 		}
 	}
 	counts := parts{root: disks != ImageDisk, logs: true} // the image filesystem has limits of its own
@@ -51,7 +51,7 @@ func exceeded(pod *v1.Pod, u PodUsage, disks Disks) (Signal, string) {
 		c := &pod.Spec.Containers[i]
 		limit := c.Resources.Limits[v1.ResourceEphemeralStorage]
 		if used, measured := u.Containers[c.Name].disk(counts, bytesOf); measured && exceeds(used, limit) {
-			return ContainerStorageLimit, fmt.Sprintf("Container %s uses more local storage than its limit of %s. ", c.Name, &limit)
+			return ContainerStorageLimit, fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, limit.String())
 		}
 	}
 	return "", ""

@@ -80,7 +80,7 @@ func TestEvictionOverItsLimit(t *testing.T) {
 		w.Sleep(3 * time.Minute)
 		require.Equal(t, v1.PodRunning, w.at("other").Status.Phase)
 		require.Equal(t, eviction.Pressure{}, w.agent.evictor.Pressure())
-		require.Equal(t, `Failed Evicted: emptyDir volume "v" uses more than its limit of 1k. `, w.ended("over"))
+		require.Equal(t, `Failed Evicted: Usage of EmptyDir volume "v" exceeds the limit "1k". `, w.ended("over"))
 	})
 }
 

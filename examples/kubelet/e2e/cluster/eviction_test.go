@@ -53,7 +53,7 @@ func TestEviction(t *testing.T) {
 			})
 			t.Run("limit", func(t *testing.T) {
 				n.apply(t, evictionPodWith("over", "{sizeLimit: 1Mi}", "", "head -c 5000000 /dev/zero > /v/f; sleep 3600"))
-				n.waitEvicted(t, "over", `emptyDir volume "v" uses more than its limit of 1Mi. `)
+				n.waitEvicted(t, "over", `Usage of EmptyDir volume "v" exceeds the limit "1Mi". `)
 				require.Empty(t, n.get(t, "pod", "over", `{.status.conditions[?(@.type=="DisruptionTarget")].status}`), "the pod exceeded its limit without pressure on the node")
 			})
 			if watchesPIDs {

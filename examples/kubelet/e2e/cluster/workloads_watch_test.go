@@ -140,7 +140,7 @@ func podEvents(t *testing.T, n *node) {
 		}
 	}
 	n.waitField(t, "pod", "crashes", "{.status.phase} {.status.containerStatuses[0].lastState.terminated.exitCode}", "Running 3")
-	require.Contains(t, n.do(t, "describe", "pod", "no-image"), "back-off pulling image")
+	require.Contains(t, n.do(t, "describe", "pod", "no-image"), "Back-off pulling image")
 	require.Regexp(t, `(?i)FailedMount.*configmap.*missing.*not found`, n.do(t, "describe", "pod", "no-config-map"))
 
 	n.do(t, "delete", "pod", "fine")
