@@ -30,20 +30,15 @@ func (r *runner) report(x *execution) {
 		return
 	}
 	w := x.worker
-	what := w.rules.typ.String() + " probe "
 	switch verdict := x.verdict(); {
 	case x.err != nil:
-		what += "errored and resulted in unknown state: " + x.err.Error()
 		r.logError(x)
+		r.event(w, ReasonUnhealthy, fmt.Sprintf("%s probe errored and resulted in unknown state: %v", w.rules.typ, x.err))
 	case verdict == Failure:
-		what += "failed: " + x.result.Output
+		r.event(w, ReasonUnhealthy, fmt.Sprintf("%s probe failed: %s", w.rules.typ, x.result.Output))
 	case verdict == Warning:
-		r.event(w, ReasonProbeWarning, what+"warning: "+x.result.Output)
-		return
-	default:
-		return
+		r.event(w, ReasonProbeWarning, fmt.Sprintf("%s probe warning: %s", w.rules.typ, x.result.Output))
 	}
-	r.event(w, ReasonUnhealthy, what)
 }
 
 // count calls Metrics.OnProbe. It returns false, without the call, for a cancelled execution.

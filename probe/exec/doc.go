@@ -28,10 +28,10 @@
 // # Verdicts
 //
 // A command that fails or exceeds the timeout is a failure (KEP-1972). Up to 10 KiB of its
-// output are the result's output and that of a failure's event, which many users can read. The
-// exit code stands for an empty output. All other
-// problems are errors without a verdict about the container: the runtime is unreachable or
-// exceeds a timeout of its own, the container does not exist, the command cannot be started.
+// output are in the result and in a failure's event, which many users can read. The exit code
+// replaces an empty output. All other problems are errors without a verdict about the container:
+// the runtime is unreachable or exceeds a timeout of its own, the container does not exist, the
+// command cannot be started.
 //
 // A runtime that does not respond in time has three possible reasons: the command has left a
 // process behind that keeps its output open, the runtime hangs, or the runtime is overloaded and

@@ -17,7 +17,7 @@ import (
 
 var errRedirects = errors.New("stopped after 10 redirects")
 
-// Texts of exceeded timeouts, which are those of net/http's Client.Timeout.
+// Texts of exceeded timeouts, equal to the texts of net/http for Client.Timeout.
 const (
 	lateHeader = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
 	lateBody   = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"

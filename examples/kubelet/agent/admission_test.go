@@ -124,7 +124,7 @@ func TestRejectedPods(t *testing.T) {
 		}{
 			"selector": {
 				func(pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{"room": "3"} },
-				[]string{"NodeAffinity: ", "spec.nodeSelector[room]"},
+				[]string{"NodeAffinity: ", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"},
 			},
 			"sysctl": {func(pod *v1.Pod) {
 				pod.Spec.SecurityContext = &v1.PodSecurityContext{Sysctls: []v1.Sysctl{{Name: "kernel.msgmax", Value: "1"}}}

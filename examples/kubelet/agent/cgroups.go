@@ -34,7 +34,8 @@ func newCgroups(ctx context.Context, cfg *Config, driverName string, folders fol
 	driver := cgroups.Driver(driverName)
 	host, err := cfg.Cgroups(driver)
 	if err == nil && host.Version() == cgroups.V1 {
-		recorder.ofNode(v1.EventTypeWarning, "CgroupV1", "this host has cgroup v1, which Kubernetes will not support for much longer (failCgroupV1)")
+		recorder.ofNode(v1.EventTypeWarning, "CgroupV1", "cgroup v1 detected. cgroup v1 support is deprecated and will be removed in a future release. "+
+			"Please migrate to cgroup v2. More information at https://git.k8s.io/enhancements/keps/sig-node/5573-remove-cgroup-v1")
 	}
 	if !*cfg.Kubelet.CgroupsPerQOS {
 		return nil, nil // also if the cgroups cannot be opened

@@ -9,6 +9,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/request"
+	nodestatus "github.com/podwright/podwright/examples/kubelet/node"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -67,10 +68,7 @@ func (h health) handlerFeatures(name string) request.HandlerFeatures {
 }
 
 func (h health) networkReady() error {
-	if c := h.Health().NetworkReady; !c.Ready() {
-		return fmt.Errorf("network of the container runtime is %s", c)
-	}
-	return nil
+	return nodestatus.NetworkReady(h.Health())
 }
 
 func (h health) runtimeHealth() error {

@@ -102,7 +102,7 @@ func (c *cluster) rightNode(pod *v1.Pod, local *v1.Node) error {
 	case err == nil:
 		return nil
 	case c == nil:
-		return syncloop.Reject(reasonNodeAffinity, "%v", err)
+		return syncloop.Reject(reasonNodeAffinity, "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector")
 	case seen == nil:
 		return fmt.Errorf("waiting for the first read of the Node, because its labels at the API server may match: %w", err)
 	}
@@ -114,7 +114,7 @@ func (c *cluster) rightNode(pod *v1.Pod, local *v1.Node) error {
 		return fmt.Errorf("reading the Node again before the pod is rejected: %w", err)
 	}
 	if err := errors.Join(admission.OtherNode(pod, live)...); err != nil {
-		return syncloop.Reject(reasonNodeAffinity, "%v", err)
+		return syncloop.Reject(reasonNodeAffinity, "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector")
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func lacking(pod *v1.Pod, runtime cri.Features) error {
 	sc, ownUsers := pod.Spec.SecurityContext, pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers
 	switch {
 	case sc != nil && sc.SupplementalGroupsPolicy != nil && *sc.SupplementalGroupsPolicy == v1.SupplementalGroupsPolicyStrict && !runtime.SupplementalGroupsPolicy:
-		return syncloop.Reject("SupplementalGroupsPolicyNotSupported", "spec.securityContext.supplementalGroupsPolicy: Strict: not supported by the runtime")
+		return syncloop.Reject("SupplementalGroupsPolicyNotSupported", "SupplementalGroupsPolicy=%s is not supported in this node", v1.SupplementalGroupsPolicyStrict)
 	case ownUsers && pod.Spec.HostNetwork && !runtime.UserNamespacesHostNetwork:
 		return syncloop.Reject("PodFeatureUnsupported", "spec.hostNetwork: with hostUsers: false: not supported by the runtime")
 	}

@@ -110,7 +110,8 @@ func warnOfSwap(ctx context.Context, cfg *Config, recorder recorder, kernel moun
 		cfg.Logger.Warn("cannot determine whether volumes in memory may be swapped to the disk", "err", err)
 	case onDisk:
 		recorder.ofNode(v1.EventTypeWarning, emptydir.ReasonOnDisk,
-			"swap is on, and this kernel cannot exclude volumes in memory from it")
+			"The tmpfs noswap option is not supported. Memory-backed volumes (e.g. secrets, emptyDirs, etc.) "+
+				"might be swapped to disk and should no longer be considered secure.")
 	}
 }
 

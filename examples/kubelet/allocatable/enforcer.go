@@ -88,9 +88,11 @@ func (e *Enforcer) Reserve(ctx context.Context) error {
 	for _, r := range []struct {
 		field, whole, weight, at string
 		list                     v1.ResourceList
+		failed                   func(at string, err error) string
+		done                     func(at string) string
 	}{
-		{"systemReservedCgroup", System, SystemCompressible, keys.SystemCgroup, e.cfg.System},
-		{"kubeReservedCgroup", Kube, KubeCompressible, keys.KubeCgroup, e.cfg.Kube},
+		{"systemReservedCgroup", System, SystemCompressible, keys.SystemCgroup, e.cfg.System, systemFailed, systemDone},
+		{"kubeReservedCgroup", Kube, KubeCompressible, keys.KubeCgroup, e.cfg.Kube, kubeFailed, kubeDone},
 	} {
 		values := cgroups.ForNode(r.list)
 		switch {
@@ -101,11 +103,10 @@ func (e *Enforcer) Reserve(ctx context.Context) error {
 			continue
 		}
 		if err := e.reserve(ctx, r.at, values); err != nil {
-			err = fmt.Errorf("%s: %s: %w", r.field, r.at, err)
-			e.cfg.Event(v1.EventTypeWarning, ReasonFailed, err.Error())
-			return err
+			e.cfg.Event(v1.EventTypeWarning, ReasonFailed, r.failed(r.at, err))
+			return fmt.Errorf("%s: %s: %w", r.field, r.at, err)
 		}
-		e.cfg.Event(v1.EventTypeNormal, ReasonEnforced, "limits of "+r.at+" are set")
+		e.cfg.Event(v1.EventTypeNormal, ReasonEnforced, r.done(r.at))
 	}
 	return nil
 }
@@ -133,11 +134,12 @@ func (e *Enforcer) reserve(ctx context.Context, at string, values cgroups.Values
 func (e *Enforcer) Enforce(ctx context.Context) error {
 	err := e.cfg.Kernel.Set(ctx, e.cfg.Tree.Pods(), e.pods)
 	if err != nil {
-		err = fmt.Errorf("limits of all pods, %s: %w", e.cfg.Tree.Path(e.cfg.Tree.Pods()), err)
-		e.cfg.Event(v1.EventTypeWarning, ReasonFailed, err.Error())
+		at := e.cfg.Tree.Path(e.cfg.Tree.Pods())
+		e.cfg.Event(v1.EventTypeWarning, ReasonFailed, fmt.Sprintf("Failed to update Node Allocatable Limits %q: %v", at, err))
+		err = fmt.Errorf("limits of all pods, %s: %w", at, err)
 		e.lastError = err.Error()
 	} else if !e.tried || e.lastError != "" {
-		e.cfg.Event(v1.EventTypeNormal, ReasonEnforced, "limits of all pods are set")
+		e.cfg.Event(v1.EventTypeNormal, ReasonEnforced, "Updated Node Allocatable limit across pods")
 		e.lastError = ""
 	}
 	e.tried = true
@@ -152,4 +154,22 @@ func (e *Enforcer) Run(ctx context.Context) error {
 		run.Sleep(ctx, Period)
 	}
 	return nil
+}
+
+// The texts of the events about the reserved cgroups are upstream's.
+
+func systemFailed(at string, err error) string {
+	return fmt.Sprintf("Failed to enforce System Reserved Cgroup Limits on %q: %v", at, err)
+}
+
+func systemDone(at string) string {
+	return fmt.Sprintf("Updated limits on system reserved cgroup %v", at)
+}
+
+func kubeFailed(at string, err error) string {
+	return fmt.Sprintf("Failed to enforce Kube Reserved Cgroup Limits on %q: %v", at, err)
+}
+
+func kubeDone(at string) string {
+	return fmt.Sprintf("Updated limits on kube reserved cgroup %v", at)
 }

@@ -93,7 +93,7 @@ func TestRetry(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- s.Run(ctx) }()
-		failed := "Warning FailedNodeAllocatableEnforcement limits of all pods, /kubepods: device or resource busy"
+		failed := "Warning FailedNodeAllocatableEnforcement Failed to update Node Allocatable Limits \"/kubepods\": device or resource busy"
 		time.Sleep(2*time.Minute + time.Second)
 		synctest.Wait()
 		require.Equal(t, []string{failed, failed, failed}, s.events)
@@ -101,7 +101,7 @@ func TestRetry(t *testing.T) {
 		works.Store(true)
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
-		require.Equal(t, []string{"Normal NodeAllocatableEnforced limits of all pods are set"}, s.events[3:], "once")
+		require.Equal(t, []string{"Normal NodeAllocatableEnforced Updated Node Allocatable limit across pods"}, s.events[3:], "once")
 		v, _ := s.kernel.Get("/kubepods")
 		require.EqualValues(t, 7<<30, v.Memory)
 
@@ -124,7 +124,7 @@ func TestReserved(t *testing.T) {
 	}
 	s := open(t, cfg)
 	require.ErrorIs(t, s.Reserve(t.Context()), allocatable.ErrMissing)
-	require.Equal(t, []string{"Warning FailedNodeAllocatableEnforcement systemReservedCgroup: /system: " + allocatable.ErrMissing.Error()}, s.events)
+	require.Equal(t, []string{"Warning FailedNodeAllocatableEnforcement Failed to enforce System Reserved Cgroup Limits on \"/system\": " + allocatable.ErrMissing.Error()}, s.events)
 	require.NoError(t, s.kernel.Set(t.Context(), cgroups.Name{"system"}, cgroups.Values{}))
 	err := s.Reserve(t.Context())
 	require.ErrorIs(t, err, allocatable.ErrMissing)

@@ -26,6 +26,6 @@ func Example() {
 	}
 	fmt.Println(e.Enforce(context.Background()), e.Values().Files(cgroups.V2)["memory.max"])
 	// Output:
-	// Normal NodeAllocatableEnforced limits of all pods are set
+	// Normal NodeAllocatableEnforced Updated Node Allocatable limit across pods
 	// <nil> 7516192768
 }

@@ -90,11 +90,11 @@ func (s *Stage) Prepare(ctx context.Context, pod *v1.Pod) error {
 	name, values := s.cfg.Tree.Pod(pod), cgroups.ForPod(s.cfg.Values, pod)
 	outdated, err := s.isOutdated(name, pod.UID, values)
 	if err != nil {
-		return fmt.Errorf("cgroups: %w", err)
+		return createError{fmt.Errorf("cgroups: %w", err)}
 	}
 	if outdated {
 		if err := s.cfg.Kernel.Set(ctx, name, values); err != nil {
-			return fmt.Errorf("cgroups: %s: %w", s.cfg.Tree.Path(name), err)
+			return createError{fmt.Errorf("cgroups: %s: %w", s.cfg.Tree.Path(name), err)}
 		}
 	}
 	s.mu.Lock()
@@ -103,6 +103,18 @@ func (s *Stage) Prepare(ctx context.Context, pod *v1.Pod) error {
 	s.mu.Unlock()
 	_ = s.weigh(ctx) // not an error of this pod: Update retries and returns the error
 	return nil
+}
+
+// createError is the error of a pod's cgroup. Its methods return the reason and the message of the
+// pod's event, which are upstream's.
+type createError struct{ error }
+
+func (e createError) Unwrap() error { return e.error }
+
+func (e createError) EventReason() string { return "FailedCreatePodContainer" }
+
+func (e createError) EventMessage() string {
+	return fmt.Sprintf("unable to ensure pod container exists: %v", e.error)
 }
 
 func (s *Stage) isOutdated(name cgroups.Name, uid types.UID, values cgroups.Values) (bool, error) {

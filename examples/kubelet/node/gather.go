@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"sync"
@@ -207,11 +208,33 @@ func Declared(runtime cri.Features) []string {
 
 // NotReady returns the runtime's reasons why the node is not ready.
 func NotReady(h cri.Health) (why []string) {
-	if !h.RuntimeReady.Ready() {
-		why = append(why, "container runtime is "+h.RuntimeReady.String())
+	switch c := h.RuntimeReady; {
+	case c.Ready():
+	case c.Reason == cri.ReasonRuntimeDown:
+		why = append(why, "container runtime is down")
+	case c.Readiness == cri.NotReady:
+		why = append(why, fmt.Sprintf("container runtime not ready: %v", conditionText("RuntimeReady", c)))
+	default:
+		why = append(why, "container runtime status check may not have completed yet")
 	}
-	if !h.NetworkReady.Ready() {
-		why = append(why, "container runtime network is "+h.NetworkReady.String())
+	if err := NetworkReady(h); err != nil {
+		why = append(why, err.Error())
 	}
 	return why
+}
+
+// NetworkReady returns an error with upstream's text unless the runtime's network is ready.
+func NetworkReady(h cri.Health) error {
+	switch c := h.NetworkReady; {
+	case c.Ready():
+		return nil
+	case c.Readiness == cri.NotReady:
+		return fmt.Errorf("container runtime network not ready: %v", conditionText("NetworkReady", c))
+	default:
+		return errors.New("network state unknown")
+	}
+}
+
+func conditionText(name string, c cri.Condition) string {
+	return fmt.Sprintf("%s=%t reason:%s message:%v", name, c.Ready(), c.Reason, c.Message)
 }

@@ -99,6 +99,6 @@ func TestGathererWithFewFacts(t *testing.T) {
 func TestNotReady(t *testing.T) {
 	well := cri.Condition{Readiness: cri.Ready}
 	require.Empty(t, NotReady(cri.Health{RuntimeReady: well, NetworkReady: well}))
-	require.Equal(t, []string{"container runtime is unknown", "container runtime network is not ready: NetworkPluginNotReady"},
+	require.Equal(t, []string{"container runtime status check may not have completed yet", "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:"},
 		NotReady(cri.Health{NetworkReady: cri.Condition{Readiness: cri.NotReady, Reason: "NetworkPluginNotReady"}}))
 }
