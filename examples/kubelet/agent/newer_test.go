@@ -77,7 +77,9 @@ func TestUnknownFieldValues(t *testing.T) {
 		w.put(bound("bystander", "bystander"))
 		w.Sleep(5 * time.Second)
 		was := readySince(w.at("bystander"))
-		named := strings.NewReplacer(" ", "-").Replace
+		named := func(name string) string {
+			return strings.ToLower(strings.NewReplacer(" ", "-", "'", "-").Replace(name))
+		}
 		for name, c := range odd {
 			pod := bound(named(name), named(name))
 			c.change(pod)

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -110,8 +111,8 @@ func TestImagesOfVolumesInUse(t *testing.T) {
 		return nil
 	}}, func(w *world) {
 		pod := podOf("1", v1.RestartPolicyAlways, "a")
-		for _, reference := range []string{"UPPER", "a", "", "data:1"} {
-			pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: "v" + reference, VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: reference}}})
+		for i, reference := range []string{"UPPER", "a", "", "data:1"} {
+			pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: fmt.Sprint("v", i), VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: reference}}})
 		}
 		ref, err := w.runtime.PullImage(w.t.Context(), &runtimeapi.ImageSpec{Image: "data:1"}, nil, nil)
 		require.NoError(t, err)
