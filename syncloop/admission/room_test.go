@@ -24,8 +24,10 @@ func TestAwaitRoom(t *testing.T) {
 	require.NoError(t, room.Admit(web, nil))
 	require.Equal(t, "OutOfcpu", reasonOf(t, room.Admit(newPod("api", list("cpu", "500m")), []*v1.Pod{one})))
 
+	require.Equal(t, "OutOfcpu", reasonOf(t, room.Admit(newPod("large", list("cpu", "2"), static), []*v1.Pod{one})), "it exceeds the node")
+
 	for reason, waits := range map[string]bool{
-		"OutOfmemory": true, "OutOfexample.com/dongle": true, "NodePorts": true, "TopologyAffinityError": true,
+		"OutOfmemory": false, "OutOfexample.com/dongle": true, "NodePorts": true, "TopologyAffinityError": true,
 		"UnexpectedAdmissionError": false, "SysctlForbidden": false, "NodeShutdown": false,
 	} {
 		err := AwaitRoom(syncloop.AdmitterFunc(func(*v1.Pod, []*v1.Pod) error { return syncloop.Reject(reason, "message") })).Admit(web, nil)
