@@ -38,6 +38,8 @@
 // A sync does these steps in order, each only if needed:
 //
 //   - It stops single containers, or the whole pod if the pod ends or its sandbox is replaced.
+//     While single containers stop, it starts the containers that do not depend on a stop, and,
+//     with SyncRequest.Newer, containers that end meanwhile.
 //   - For a restart of all containers (KEP-5532) it removes all instances and ends. Result.Again
 //     then requests the next sync at once.
 //   - It removes containers that were never started, and unneeded instances of init containers.

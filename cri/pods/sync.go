@@ -37,11 +37,17 @@ type SyncRequest struct {
 	// OnSandboxReady is called with the addresses of a new sandbox before any image is pulled. It
 	// must not block. Optional.
 	OnSandboxReady func(ips []string)
+	// Newer returns a newer state of the pod with its probe results, or nil, without waiting. It is
+	// called every second while containers stop, so that others that end meanwhile restart without
+	// a delay. Optional.
+	Newer func() (*observed.Pod, probe.Results)
 }
 
 // SyncPod carries out the result of actions.Compute in this order: stop, remove, sandbox,
 // resizes, ephemeral containers, init containers, regular containers. A container with changed
-// resources starts only after the pod's cgroup has been resized.
+// resources starts only after the pod's cgroup has been resized. While SyncPod stops single
+// containers, it starts the containers that do not depend on a stop, unless a resize is due. The
+// kubelet waits for all stops.
 // If a plain init container fails to start, the sync ends. Other containers are independent:
 // after a failure the sync continues with the next container.
 // SyncPod returns soon after ctx is done: pulls, hooks and waits end, and no further runtime call
@@ -117,6 +123,10 @@ func (s *podSync) input() actions.Input {
 
 func (s *podSync) run(ctx context.Context) {
 	s.repairLinks()
+	if s.startsBesideStops() {
+		s.stopAndStart(ctx)
+		return
+	}
 	if !s.stop(ctx) || !s.reset(ctx) || !s.remove(ctx) || !s.pruneInit(ctx) {
 		return
 	}

@@ -146,7 +146,7 @@ func TestALongSyncIsShown(t *testing.T) {
 }
 
 // While one container of a pod takes long to stop, in its preStop handler or after SIGTERM, the
-// status shows that another one has ended: it is terminated and not ready, and the pod is not
+// status shows that another container has ended: it is terminated and not ready, and the pod is not
 // ready. The phase does not end before the last container.
 func TestALongStopIsShown(t *testing.T) {
 	ends := map[string]func(w *harness, pod *v1.Pod){
@@ -194,6 +194,46 @@ func TestALongStopIsShown(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A container that ends while another container of its pod stops slowly restarts within seconds.
+func TestASlowStopDelaysNoRestart(t *testing.T) {
+	for name, cfg := range map[string]fake.Config{"with events": {}, "without events": {Unimplemented: []string{"GetContainerEvents"}}} {
+		t.Run(name, func(t *testing.T) {
+			answers, b := testagent.NewAnswers(), make(chan struct{})
+			cfg.Exec = answers.Exec()
+			cfg.Programs = fake.ByContainer(map[string]fake.Program{
+				"a": func(ctx context.Context, p *fake.Process) int {
+					p.Signals() // SIGTERM has no effect
+					<-ctx.Done()
+					return 0
+				},
+				"b": func(ctx context.Context, _ *fake.Process) int {
+					select {
+					case <-b:
+					case <-ctx.Done():
+					}
+					return 1
+				},
+			}, nil)
+			inHarness(t, cfg, func(w *harness) {
+				b = make(chan struct{})
+				pod := newPod("1", v1.RestartPolicyAlways, "a", "b")
+				pod.Spec.Containers[0].LivenessProbe = asking("alive", 1)
+				pod.Spec.TerminationGracePeriodSeconds = new(int64(25))
+				w.run(5*time.Second, pod)
+				answers.Set("a alive", 1)
+				w.Sleep(5 * time.Second)
+				answers.Set("a alive", 0)
+				b <- struct{}{}
+				w.Sleep(4 * time.Second)
+				require.Equal(t, map[string][]uint32{"a": {0}, "b": {1}}, w.Running())
+				require.NotNil(t, w.container("1", "b").State.Running)
+				w.Sleep(25 * time.Second)
+				require.Equal(t, map[string][]uint32{"a": {1}, "b": {1}}, w.Running())
+			})
+		})
 	}
 }
 

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
 )
@@ -139,21 +141,31 @@ func (s *Syncer) syncUntilStarted(ctx context.Context, w podworkers.Work, observ
 	return observed, result, err
 }
 
-func (s *Syncer) syncOnce(ctx context.Context, w podworkers.Work, observed *observed.Pod, restartAll bool) (result pods.Result) {
+func (s *Syncer) syncOnce(ctx context.Context, w podworkers.Work, known *observed.Pod, restartAll bool) (result pods.Result) {
 	s.observer.change(w.Pod.UID, func() bool {
 		shown := &progress{s: s, w: w}
 		defer shown.follow(ctx)()
 		result = s.pods.SyncPod(ctx, pods.SyncRequest{
 			Pod:            w.Pod,
-			Status:         observed,
+			Status:         known,
 			Probes:         s.probes.Results(w.Pod.UID),
 			RestartAll:     restartAll,
 			OnStep:         func(step string) { podworkers.SetStep(ctx, step) },
 			OnSandboxReady: shown.sandboxReady,
+			Newer:          func() (*observed.Pod, probe.Results) { return s.newer(w.Pod.UID) },
 		})
 		return result.Acted()
 	})
 	return result
+}
+
+// newer returns the last observation of a pod with its probe results, or nil. It reads memory only.
+func (s *Syncer) newer(uid types.UID) (*observed.Pod, probe.Results) {
+	known, err := s.observer.Get(uid)
+	if err != nil || known.ObservedAt.IsZero() {
+		return nil, nil
+	}
+	return known, s.probes.Results(uid)
 }
 
 // pauseAfterFailure is the delay before a failed removal is retried. A container that the runtime
