@@ -60,7 +60,7 @@ func TestUnknownFieldValues(t *testing.T) {
 		"medium":              {volume(v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: "Odd"}}, v1.VolumeMount{}), "medium"},
 		"hostPath":            {volume(v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/", Type: new(v1.HostPathType("Odd"))}}, v1.VolumeMount{}), "hostPath.type"},
 		"mount propagation":   {volume(v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, v1.VolumeMount{MountPropagation: new(v1.MountPropagationMode("Odd"))}), "mountPropagation"},
-		"recursive read-only": {volume(v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, v1.VolumeMount{ReadOnly: true, RecursiveReadOnly: new(v1.RecursiveReadOnlyMode("Odd"))}), "recursiveReadOnly"},
+		"recursive read-only": {volume(v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, v1.VolumeMount{ReadOnly: true, RecursiveReadOnly: new(v1.RecursiveReadOnlyMode("Odd"))}), "recursive read-only"},
 		"projected":           {volume(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{{}}}}, v1.VolumeMount{}), "sources[0]"},
 		"variable":            {container(func(c *v1.Container) { c.Env = []v1.EnvVar{{Name: "A", ValueFrom: &v1.EnvVarSource{}}} }), "env A: valueFrom has no source"},
 		"variables":           {container(func(c *v1.Container) { c.EnvFrom = []v1.EnvFromSource{{}} }), "envFrom[0]: no source is set"},
