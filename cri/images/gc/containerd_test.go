@@ -55,7 +55,7 @@ func unused(t *testing.T, images cri.ImageService, containers gc.Containers) []s
 		Disk: func(context.Context) (gc.Disk, error) { return gc.Disk{Capacity: 1 << 40}, nil },
 	})
 	require.NoError(t, err)
-	require.ErrorContains(t, m.Collect(t.Context()), "required amount", "the disk is full of something else")
+	require.ErrorContains(t, m.Collect(t.Context()), "Insufficient free disk space", "the disk is full of other files")
 	return w.removed
 }
 
