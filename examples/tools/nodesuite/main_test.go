@@ -30,15 +30,15 @@ func TestParseArgs(t *testing.T) {
 }
 
 func TestSuiteArgs(t *testing.T) {
-	s := suite{options: options{selection: selection{focus: "F", skip: "S"}, procs: 3}, programs: programs{suite: "/x/e2e_node.test"}, endpoint: "unix:///c.sock"}
-	args := s.args("/d", "/r")
-	require.Subset(t, args, []string{"--focus=F", "--skip=S", "--procs=3", "--label-filter=(!Flaky) && !Serial", "--container-runtime-endpoint=unix:///c.sock"})
+	s := suite{options: options{selection: selection{focus: "F", skip: "S"}, procs: 3}, endpoint: "unix:///c.sock"}
+	args := s.args("/d/e2e_node.test", "/r")
+	require.Subset(t, args, []string{"--k8s-bin-dir=/d/bin", "--focus=F", "--skip=S", "--procs=3", "--label-filter=(!Flaky) && !Serial", "--container-runtime-endpoint=unix:///c.sock"})
 	for i, arg := range args {
 		if arg == "--" {
-			require.Equal(t, "/x/e2e_node.test", args[i-1])
+			require.Equal(t, "/d/e2e_node.test", args[i-1])
 		}
 	}
-	require.NotContains(t, suite{}.args("/d", "/r"), "--focus=")
+	require.NotContains(t, suite{}.args("/d/e2e_node.test", "/r"), "--focus=")
 }
 
 func TestGoEnv(t *testing.T) {

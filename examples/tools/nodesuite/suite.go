@@ -58,7 +58,9 @@ func (s suite) run(ctx context.Context, label, kubelet string) (*report, error) 
 			return nil, err
 		}
 	}
-	if err := os.Symlink(kubelet, filepath.Join(dir, "bin/kubelet")); err != nil {
+	// Ginkgo runs a suite in the folder of its program, where this one writes files.
+	program := filepath.Join(dir, "e2e_node.test")
+	if err := errors.Join(os.Symlink(kubelet, filepath.Join(dir, "bin/kubelet")), os.Symlink(s.programs.suite, program)); err != nil {
 		return nil, err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "base.yaml"), []byte(baseConfig), 0o644); err != nil {
@@ -99,7 +101,7 @@ func (s suite) run(ctx context.Context, label, kubelet string) (*report, error) 
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.CommandContext(ctx, s.programs.ginkgo, s.args(dir, results)...)
+	cmd := exec.CommandContext(ctx, s.programs.ginkgo, s.args(program, results)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
 	cmd.Env = append(without(os.Environ(), "PATH", "KUBECONFIG", "KUBE_TEST_REPO"), "PATH="+standIns+":"+systemPath, socketVariable+"="+socket)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -123,8 +125,9 @@ func (s suite) run(ctx context.Context, label, kubelet string) (*report, error) 
 	return r, nil
 }
 
-// args returns the arguments of Ginkgo and, after "--", of the suite.
-func (s suite) args(dir, results string) []string {
+// args returns the arguments of Ginkgo and, after "--", of the suite's program.
+func (s suite) args(program, results string) []string {
+	dir := filepath.Dir(program)
 	args := []string{
 		"--no-color", "--silence-skips", "--succinct", "--procs=" + strconv.Itoa(s.procs), "--timeout=" + s.timeout.String(), "--grace-period=10s",
 		"--output-dir=" + results, "--json-report=report.json", "--label-filter=" + s.filter(),
@@ -135,7 +138,7 @@ func (s suite) args(dir, results string) []string {
 	if s.skip != "" {
 		args = append(args, "--skip="+s.skip)
 	}
-	return append(args, s.programs.suite, "--",
+	return append(args, program, "--",
 		"--k8s-bin-dir="+filepath.Join(dir, "bin"),
 		"--kubelet-config-file="+filepath.Join(dir, "base.yaml"),
 		"--container-runtime-endpoint="+s.endpoint,
