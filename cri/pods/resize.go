@@ -49,6 +49,17 @@ func (s *podSync) resizeFailed(err error) {
 	}
 }
 
+// RecursiveReadOnly reports whether the pod's runtime handler supports recursive read-only mounts,
+// for status.Input. It returns false for a pod without such a mount.
+func (m *Manager) RecursiveReadOnly(pod *v1.Pod) bool {
+	for c := range podfacts.Containers(pod) {
+		if slices.ContainsFunc(c.VolumeMounts, func(v v1.VolumeMount) bool { return v.RecursiveReadOnly != nil }) {
+			return m.builder.HandlerFeatures(pod).RecursiveReadOnlyMounts
+		}
+	}
+	return false
+}
+
 // Applied returns the pod-level resources last applied to a pod, for status.Input. It returns nil
 // if the pod has none, none are recorded, or the record cannot be read; in the last case the
 // pod's next sync fails.

@@ -21,6 +21,7 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/internal/testkit/testagent"
 	"github.com/podwright/podwright/podworkers/stages"
@@ -157,6 +158,7 @@ func (w *harness) config(n *node) Config {
 			Runtime: runtime, RuntimeName: "fake", LogRoot: w.logs(), LinkDir: w.links(), PodDir: n.folders.Pod,
 			Images:   must(images.New(images.Config{Service: w.runtime})),
 			Actuated: w.actuated,
+			Inputs:   request.Inputs{HandlerFeatures: func(*v1.Pod) request.HandlerFeatures { return request.HandlerFeatures{RecursiveReadOnlyMounts: true} }},
 		},
 		Checkpoint: w.store(), Statuses: writer.Config{Sinks: w.sinks}, Logger: log, Event: w.events.add, NetworkReady: w.networkReady, HostIPs: w.hostIPs, Span: w.span, Elsewhere: w.elsewhere,
 		Probes: probe.Config{Probers: map[probe.Handler]probe.Prober{probe.Exec: must(exec.New(exec.Config{Runtime: runtime}))}},

@@ -39,6 +39,8 @@ func (s *Syncer) compute(w podworkers.Work, observed *observed.Pod, terminal boo
 		Override:      w.Status,
 		Terminal:      terminal,
 		Now:           now,
+
+		RecursiveReadOnly: s.pods.RecursiveReadOnly(pod),
 	})
 	if err != nil {
 		s.refused(pod, err)

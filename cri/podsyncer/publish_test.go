@@ -27,6 +27,17 @@ import (
 	"github.com/podwright/podwright/status/writer"
 )
 
+// The status shows a mount as recursively read-only if the runtime handler supports that.
+func TestRecursiveReadOnlyShows(t *testing.T) {
+	inHarness(t, fake.Config{}, func(w *harness) {
+		pod := newPod("1", v1.RestartPolicyAlways, "a")
+		pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", ReadOnly: true, RecursiveReadOnly: new(v1.RecursiveReadOnlyEnabled)}}
+		w.run(5*time.Second, pod)
+		mounts := w.agent.statuses.Get("1").ContainerStatuses[0].VolumeMounts
+		require.Equal(w.t, v1.RecursiveReadOnlyEnabled, *mounts[0].RecursiveReadOnly)
+	})
+}
+
 // C35: a failed resize shows in the pod's status, with reason Error, and is retried; a successful
 // one removes the condition. No container restarts.
 func TestFailedResizeShows(t *testing.T) {

@@ -59,6 +59,9 @@ func Ephemeral(c *v1.EphemeralContainer) *v1.Container {
 	return &out
 }
 
+// HandlerFeatures returns the features of the pod's runtime handler.
+func (b *Builder) HandlerFeatures(pod *v1.Pod) HandlerFeatures { return b.cfg.HandlerFeatures(pod) }
+
 // Container returns the configuration of a container. An error names the field of the container's
 // spec, affects only this container, and reveals no details of the node. On error the prepared
 // sub paths are released.

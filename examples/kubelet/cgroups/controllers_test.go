@@ -48,7 +48,8 @@ func TestMountedControllers(t *testing.T) {
 		"another file system":    {root + "32 31 0:29 / /sys/fs/cgroup/hugetlb rw - tmpfs cgroup rw,hugetlb\n", nil, []string{"hugetlb"}},
 		"malformed":              {"x\n - cgroup\n1 2 3 4 /sys/fs/cgroup/a - cgroup\n", nil, []string{"cpu"}},
 	} {
-		h := &Host{version: cgroups.V1, mounted: mountedV1(c.mounts)}
+		h := &Host{version: cgroups.V1}
+		h.mounted, h.hierarchies = mountedV1(c.mounts)
 		for _, controller := range c.has {
 			require.True(t, h.has(controller), "%s: %s", name, controller)
 		}
@@ -56,12 +57,14 @@ func TestMountedControllers(t *testing.T) {
 			require.False(t, h.has(controller), "%s: %s", name, controller)
 		}
 	}
-	h := &Host{version: cgroups.V1, mounted: mountedV1(mount("/sys/fs/cgroup/all", all))}
+	h := &Host{version: cgroups.V1}
+	h.mounted, h.hierarchies = mountedV1(mount("/sys/fs/cgroup/all", all))
+	require.Equal(t, []string{"/sys/fs/cgroup/all"}, h.hierarchies)
 	require.Contains(t, h.Missing(), "controller pids is not available: the number of processes of pods is not limited (podPidsLimit)")
 	limits := h.resources(cgroups.Values{Pids: 9, HugePages: map[string]int64{"2MB": 1}})
 	require.Nil(t, limits.PidsLimit)
 	require.Empty(t, limits.HugetlbLimit)
-	h.mounted = mountedV1(mount("/sys/fs/cgroup/all", all+",pids,hugetlb"))
+	h.mounted, _ = mountedV1(mount("/sys/fs/cgroup/all", all+",pids,hugetlb"))
 	require.Empty(t, h.Missing())
 	require.EqualValues(t, 9, *h.resources(cgroups.Values{Pids: 9}).PidsLimit)
 }

@@ -43,9 +43,11 @@ type Host struct {
 	driver  cgroups.Driver
 	version cgroups.Version
 	needed  []string
-	mounted []string // version 1 only
-	huge    []string
-	reader  *stats.Reader
+	// mounted has the mounted controllers of version 1, hierarchies the folders of all its
+	// hierarchies, also of those without a required controller.
+	mounted, hierarchies []string
+	huge                 []string
+	reader               *stats.Reader
 	// locks serializes the changes of each cgroup.
 	locks pathLocks
 }
@@ -69,7 +71,7 @@ func NewHost(driver cgroups.Driver) (*Host, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cgroups: %w", err)
 		}
-		h.mounted = mountedV1(string(mounts))
+		h.mounted, h.hierarchies = mountedV1(string(mounts))
 		for _, c := range h.needed {
 			if !slices.Contains(h.mounted, c) {
 				return nil, fmt.Errorf("cgroups: controller %s is not mounted below %s", c, mountpoint)
@@ -103,9 +105,10 @@ func (h *Host) Missing() (why []string) {
 	return why
 }
 
-// mountedV1 returns the controllers of version 1 that are mounted below mountpoint, given the mount
-// table. A folder of a controller's name is not enough: it may be a plain folder.
-func mountedV1(mountinfo string) (controllers []string) {
+// mountedV1 returns the controllers of version 1 that are mounted below mountpoint, and their
+// folders, given the mount table. A folder of a controller's name is not enough: it may be a plain
+// folder.
+func mountedV1(mountinfo string) (controllers, hierarchies []string) {
 	for line := range strings.Lines(mountinfo) {
 		mount, filesystem, ok := strings.Cut(line, " - ")
 		at, of := strings.Fields(mount), strings.Fields(filesystem)
@@ -113,8 +116,9 @@ func mountedV1(mountinfo string) (controllers []string) {
 			continue
 		}
 		controllers = append(controllers, strings.Split(of[2], ",")...) // also options such as rw
+		hierarchies = append(hierarchies, at[4])
 	}
-	return controllers
+	return controllers, hierarchies
 }
 
 // HostVersion returns the cgroup version of the machine.
@@ -158,6 +162,20 @@ func (h *Host) folders(n cgroups.Name) []string {
 	out := make([]string, len(h.needed))
 	for i, c := range h.needed {
 		out[i] = filepath.Join(mountpoint, c, at)
+	}
+	return out
+}
+
+// all returns the paths of a cgroup in all hierarchies. The runtime creates it also in those that
+// folders omits, such as freezer and systemd. There it can be the last remains of a cgroup, if the
+// agent was killed while it removed the cgroup.
+func (h *Host) all(n cgroups.Name) []string {
+	if h.version == cgroups.V2 {
+		return h.folders(n)
+	}
+	out := make([]string, len(h.hierarchies))
+	for i, folder := range h.hierarchies {
+		out[i] = filepath.Join(folder, h.driver.Path(n))
 	}
 	return out
 }
@@ -220,7 +238,7 @@ func (h *Host) MemoryUsage(n cgroups.Name) (int64, error) {
 func (h *Host) Children(n cgroups.Name) ([]cgroups.Name, error) {
 	var out []cgroups.Name
 	seen := map[string]bool{}
-	for _, folder := range h.folders(n) {
+	for _, folder := range h.all(n) {
 		entries, err := os.ReadDir(folder)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
@@ -295,7 +313,7 @@ func (h *Host) resources(v cgroups.Values) *oci.Resources {
 // Remove implements Kernel.
 func (h *Host) Remove(ctx context.Context, n cgroups.Name) error {
 	defer h.locks.lock(h.driver.Path(n))()
-	if !slices.ContainsFunc(h.folders(n), exists) {
+	if !slices.ContainsFunc(h.all(n), exists) {
 		return nil
 	}
 	m, err := h.manager(n, &oci.Resources{SkipDevices: true})

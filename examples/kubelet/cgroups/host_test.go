@@ -38,6 +38,31 @@ func TestGuestHost(t *testing.T) {
 	}
 }
 
+// An agent that is killed while it removes a cgroup leaves it in any of the hierarchies. The next one
+// finds and removes it.
+func TestHostFindsPartlyRemovedCgroup(t *testing.T) {
+	if os.Geteuid() != 0 || os.Getenv(inGuest) != "" {
+		t.Skip("needs root, and not to be in the guest")
+	}
+	h, err := kubelet.NewHost(cgroups.Cgroupfs)
+	require.NoError(t, err)
+	if h.Version() != cgroups.V1 {
+		t.Skip("version 2 has one hierarchy")
+	}
+	root := cgroups.Name{"podwrightpartly" + strconv.Itoa(os.Getpid())}
+	pod := append(root, "pod")
+	t.Cleanup(func() { require.NoError(t, h.Remove(t.Context(), root)) })
+	for _, hierarchy := range []string{"freezer", "memory"} {
+		folder := filepath.Join("/sys/fs/cgroup", hierarchy, root[0], "pod")
+		require.NoError(t, os.MkdirAll(folder, 0o755))
+		children, err := h.Children(root)
+		require.NoError(t, err)
+		require.Equal(t, []cgroups.Name{pod}, children, hierarchy)
+		require.NoError(t, h.Remove(t.Context(), pod))
+		require.NoDirExists(t, folder)
+	}
+}
+
 // TestHostSetsConcurrently sets different values of one cgroup concurrently.
 func TestHostSetsConcurrently(t *testing.T) {
 	if os.Geteuid() != 0 || os.Getenv(inGuest) != "" {
