@@ -9,9 +9,9 @@ import (
 )
 
 // UpdateType is the kind of an Update. UpdateKill requests termination. UpdateCreate of a pod
-// whose termination was requested starts a pod of the same UID after it. UpdateUpdate and
-// UpdateSync only bring the newest pod. A syncer must not decide by Work.Type: updates coalesce,
-// so a Create may arrive as a Sync.
+// whose termination was requested starts a pod of the same UID after it; UpdateUpdate and
+// UpdateSync do not. A pod without a worker is started by each of the three. A syncer must not
+// decide by Work.Type: updates coalesce, so a Create may arrive as a Sync.
 type UpdateType string
 
 // The update types.

@@ -2,10 +2,10 @@
 // starts, stops and cleans up pods, in this order, one call at a time per pod, and retries
 // failed calls.
 //
-//	            update        SyncPod is terminal,
-//	           ┌──────┐       or ends cancelled
+//	            update                      SyncPod has ended
+//	           ┌──────┐                             │
 //	Waiting ─▶ Syncing ─▶ TerminationRequested ─▶ Terminating ─▶ Terminated ─▶ Finished
-//	          (SyncPod)          (no call)     (SyncTerminatingPod) (SyncTerminatedPod)
+//	          (SyncPod)   (SyncPod, cancelled) (SyncTerminatingPod) (SyncTerminatedPod)
 //
 // The package has no concept of containers. The syncer decides what implements a pod: containers
 // behind CRI, a virtual machine, a remote device.
@@ -51,7 +51,7 @@
 //
 // A failed call is retried after Config.RetryBackoff, 10 s, plus up to half of it. This pause
 // does not grow. Repeated exits of a container are not failed calls: cri/pods delays restarts
-// itself. An agent without CRI delays them with an error of RetryAt, as hold does in
+// itself. An agent without CRI delays them with an error of RetryAt, as SyncPod does in
 // examples/vmfleet: 10 s after the exit, doubled each time up to 5 min.
 //
 // # Stopping the agent is not stopping the pods

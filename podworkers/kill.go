@@ -15,7 +15,8 @@ import (
 // times the grace period). After that its error wraps ErrKillTimeout, and the kill continues. It
 // also returns ctx's cause when ctx is done, while the kill continues, and with ErrAgentStopping
 // when Run ends. Before Run no pod stops; the error of a Kill that waited for Run mentions it.
-// Options.Done must be nil.
+// Options.Done must be nil. An invalid argument fails at once with ErrInvalidUpdate. A syncer must
+// not kill the pod of its running call this way, because Kill would wait for that call.
 func (w *Workers) Kill(ctx context.Context, pod *v1.Pod, options KillOptions) error {
 	u := Update{Type: UpdateKill, Pod: pod}
 	if options.Done != nil {

@@ -182,9 +182,10 @@ func (w *Workers) MirrorTerminating(fullName string) bool {
 }
 
 // Run makes calls until ctx is done. It then cancels every running call with the cause
-// ErrAgentStopping, leaves the pods as they are, and waits for the calls to return. If some do
-// not return within Config.ShutdownTimeout, its error wraps ErrShutdownTimeout and lists them.
-// The syncer's contexts have the values of ctx. A second Run returns ErrAlreadyRun.
+// ErrAgentStopping, leaves the pods as they are, waits for the calls to return, and returns nil.
+// If some do not return within Config.ShutdownTimeout, it returns an error that wraps
+// ErrShutdownTimeout and lists them. The syncer's contexts have the values of ctx. A second Run
+// returns ErrAlreadyRun.
 func (w *Workers) Run(ctx context.Context) error {
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(ErrAgentStopping)

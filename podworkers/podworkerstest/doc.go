@@ -1,6 +1,7 @@
 // Package podworkerstest tests a PodSyncer for its author: it records the calls of pod workers,
 // checks them against the rules of the pod lifecycle, makes calls fail, and runs readable
-// scripts.
+// scripts. A test of a single call needs none of this: it calls the syncer with a
+// podworkers.Work.
 //
 // # Record
 //
@@ -40,8 +41,8 @@
 //
 // # Scripts
 //
-// A script is a text file of paragraphs. Its first line describes it. A paragraph has commands,
-// a line ----, and the resulting events:
+// A script is a text file of paragraphs. Its first line is a comment that describes it. A
+// paragraph has commands, a line ----, and the resulting events:
 //
 //	# W8: less grace interrupts a stop that is running.
 //
@@ -75,17 +76,18 @@
 //	methods a                           prints the methods of PodState that return true
 //	wait 10s                            advances the clock
 //	on a SyncPod: error, 5s ok          outcomes of the next calls, the last one repeated; * for all pods
-//	end a error                         ends a call with the outcome until-end
+//	end a error                         ends the call that has the outcome until-end, here with an error
 //	run, stop                           starts Run (automatic without option hold); ends its context
-//	option hold, option on-due             Run waits for run; Config.OnDue is set to a function without effect
+//	option hold                         Run waits for the command run
+//	option on-due                       Config.OnDue is set to a function without effect
 //
 // Attributes of a pod last until changed: static=NAME, name=NAME, grace=30, deletion-grace=30,
 // deleting, phase=Failed, alive (removes deleting and the phase), image=IMAGE (of its only
 // container), rev=1 (a version, shown in the trace), dead (TerminalPodStopped returns true).
 // Attributes of a kill: override=10, evict, done, status=REASON. Outcomes of a call: ok,
-// terminal, error TEXT, network, retry-in 5s, cancelled, panic, exit, until-cancelled, grace
-// (takes the grace period), until-end, each with an optional duration first, as in "5s
-// error"; or call, which calls your syncer.
+// terminal, error TEXT, network, retry-in 5s, cancelled, panic, exit (runtime.Goexit),
+// until-cancelled, grace (takes the grace period), until-end, each with an optional duration
+// first, as in "5s error"; or call, which calls your syncer.
 //
 // # Rules
 //

@@ -27,8 +27,8 @@ type ScriptOptions struct {
 }
 
 // RunScripts runs each file that matches pattern (see filepath.Glob) in a subtest. It fails if
-// the events differ from the file, or a rule of the lifecycle is violated. The package
-// documentation describes the files.
+// no file matches, the events differ from the file, or a rule of the lifecycle is violated. The
+// package documentation describes the files.
 func RunScripts(t *testing.T, pattern string, o ScriptOptions) {
 	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {

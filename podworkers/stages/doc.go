@@ -65,6 +65,5 @@
 // Keep it small: three methods, without dependencies on this package. Keep its state in one
 // place that survives a crash and names the pod (a folder, a file, a mount), so that Leftovers
 // only lists that place. Create the name before all other resources and remove it last. Test the
-// stage with stagestest.Run, which calls it in every order that can occur in an agent that is
-// killed at times.
+// stage with stagestest.Run, which also simulates an agent that is killed between two calls.
 package stages

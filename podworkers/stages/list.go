@@ -28,8 +28,8 @@ type List struct {
 	pods map[types.UID][]progress
 }
 
-// New checks the configuration and returns a List. Each entry needs a stage and a unique,
-// non-empty name.
+// New checks the configuration and returns a List. Each entry needs a stage, a moment and a
+// unique, non-empty name.
 func New(cfg Config) (*List, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -57,7 +57,7 @@ func (l *List) Prepare(ctx context.Context, pod *v1.Pod) error {
 // Release releases the stages of a moment in reverse order. It stops at the first error and
 // returns it as a StepError, because a stage may depend on earlier ones, such as volumes on the
 // folder with their mounts. The caller retries later; stages that were already released are
-// released again, without effect.
+// released again, without effect. An empty UID or another moment is refused.
 //
 // Gone comes after Stopped: the caller releases with Gone when Stopped has succeeded.
 func (l *List) Release(ctx context.Context, uid types.UID, moment Moment) error {

@@ -101,10 +101,11 @@ func NewReleaser(cfg ReleaserConfig) (*Releaser, error) {
 func (r *Releaser) Wake() { r.woken.Wake() }
 
 // Run releases leftovers until ctx is done. It lists them once at its start and after each Wake.
-// It logs an error when it changes. A failed release is retried after ReleaserConfig.Rest, a
-// failed listing at the next Wake. When ctx is done, it waits for running calls, including those
-// of the List. Calls that ignore their context are listed in the error, which wraps
-// ErrShutdownTimeout. A second Run returns ErrAlreadyRun.
+// It logs an error when it changes. A failed release is retried after ReleaserConfig.Rest; a
+// failed listing and a pod that was locked or not Gone wait for the next Wake. When ctx is done,
+// Run waits for running calls, including those of the List, and returns nil. Calls that ignore
+// their context are listed in an error that wraps ErrShutdownTimeout. A second Run returns
+// ErrAlreadyRun.
 func (r *Releaser) Run(ctx context.Context) error {
 	r.mu.Lock()
 	ran := r.ran

@@ -13,5 +13,5 @@
 //
 // The suite opens the stage repeatedly on the same state, like an agent that was killed and
 // restarted. It cannot kill within a method; Harness.Halfway creates the state after such a
-// kill.
+// kill. Code that uses stages needs no suite: it is tested with a Memory.
 package stagestest

@@ -72,7 +72,8 @@ func (m *Memory) Holds(uid types.UID) bool {
 	return m.resources[uid]
 }
 
-// Block makes every Release of a pod wait until unblock is called or its context is done.
+// Block makes every Release of a pod wait until unblock is called or its context is done. A
+// second call of unblock panics.
 func (m *Memory) Block(uid types.UID) (unblock func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
