@@ -29,9 +29,9 @@
 // Up to 64 inspections run in parallel, each for up to 2 min. After a failed inspection the pod
 // keeps its record, so its events are delayed and not lost. The pod is listed in Health.Stale
 // with the reason, and is inspected again after 1 s, 2 s and so on up to 30 s. An inspection
-// that hangs for 5 s frees its slot. A request or an event then starts a second one; each pod
-// has at most two. Healthy depends only on complete lists: it returns an error once the last list
-// is older than the threshold of the mode, and nil again after the next list.
+// that hangs for 5 s frees its slot, and an event then starts a second one; each pod has at most
+// two. Healthy depends only on complete lists: it returns an error once the last list is older
+// than the threshold of the mode, and nil again after the next list.
 //
 // For a runtime without events, AdaptiveRelist lists often after activity and rarely at rest.
 // The pause is a tenth of the time since the last activity, from 100 ms to 5 s. An activity
@@ -40,8 +40,9 @@
 // If the Runtime implements EventStream, its events trigger inspections at once. They are only
 // hints: a lost, duplicate, late or wrong one does no harm. While the stream is reliable, all
 // pods are listed every EventedRelistPeriod, and every RelistPeriod from the moment that it
-// ends. PodEvents must not wait for an unavailable runtime, because its stream counts as
-// reliable when it has lasted a second and a later list has succeeded.
+// ends. PodEvents is called again 1 s later, and after further failures up to 30 s later. It must
+// not wait for an unavailable runtime, because its stream counts as reliable when it has lasted a
+// second and a later list has succeeded.
 //
 // # Freshness
 //
@@ -54,8 +55,8 @@
 // effect of an action is visible after one inspection: two rounds of calls with a CRI runtime.
 //
 // Request does the same for callers that do not wait. Requests for a pod are merged, never block
-// and are never dropped. A request during an inspection causes another one at once. A request
-// whose inspection fails is retried.
+// and are never dropped. A request with Acted during an inspection causes another one at once. A
+// request whose inspection fails is retried.
 //
 // # Health
 //

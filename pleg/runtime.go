@@ -29,7 +29,7 @@ type Runtime interface {
 type EventStream interface {
 	// PodEvents calls dirty with the UID of each pod that may have changed. It blocks until the
 	// stream ends and always returns a non-nil error. ErrNoEvents means that the runtime has no
-	// events until it is restarted. A hint may be lost, duplicate, late or out of order; it only
-	// causes an inspection. dirty never blocks.
+	// events; the next call follows after 5 min, or after an outage of the runtime. A hint may be
+	// lost, duplicate, late or out of order; it only causes an inspection. dirty never blocks.
 	PodEvents(ctx context.Context, dirty func(types.UID)) error
 }

@@ -53,13 +53,13 @@ type SandboxChange struct {
 	// Attempt is the attempt number of the new sandbox, or of the current one.
 	Attempt uint32
 	// ID is the current sandbox or, if Changed, the sandbox to replace. It is ""
-	// without a sandbox and when the network of the pod changes.
+	// without a sandbox and if only its network namespace is wrong.
 	ID string
 }
 
-// SandboxChanged decides whether a pod needs a new sandbox: it has none, the newest is not
-// ready, several are ready, the newest has the wrong network namespace, or its reported network
-// has no address. hostNetwork is the value of the pod's spec.
+// SandboxChanged decides whether a pod needs a new sandbox: it has none, the newest is not ready
+// or its state is unknown, several are ready, the newest has the wrong network namespace, or its
+// reported network has no address. hostNetwork is the value of the pod's spec.
 func (s *Pod) SandboxChanged(hostNetwork bool) SandboxChange {
 	if len(s.Sandboxes) == 0 {
 		return SandboxChange{Changed: true}

@@ -32,7 +32,9 @@
 //
 // Bench measures the time from a change to its event and to an Observe that shows it, and the
 // cost of a PLEG at rest. It works with any runtime: an in-memory one with latency, in a bubble,
-// or one behind a CRI socket (package pods makes a pleg.Runtime of that).
+// or one behind a CRI socket (package cri/pods/observe makes a pleg.Runtime of that).
+//
+// Tests of code that only reads statuses need no Runtime: Pod, Running and Exited make values.
 //
 // See ExampleRuntime, ExampleRun and ExampleBench in example_test.go.
 package plegtest
