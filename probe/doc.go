@@ -41,7 +41,8 @@
 // waiting probes check these conditions at once, so startup and readiness of a new instance are
 // probed right away; liveness begins at its next tick. Ticks are one period apart. A late
 // execution does not shift them, and missed ticks are skipped. Trigger probes readiness at once;
-// the next tick follows a period later.
+// the next tick follows a period later. The first ticks of containers that ran before the agent
+// are spread over one period.
 //
 // # The caller's duties
 //

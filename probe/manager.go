@@ -85,9 +85,9 @@ func New(cfg Config) (*Manager, error) {
 // containers are started: it also makes waiting workers check their container at once.
 //
 // A worker keeps the spec from its start. A probe with an invalid spec, or with a handler without
-// a Prober, is listed in the error and has no worker; the pod's other probes work. The container
-// of a rejected probe has no result: it is neither ready nor started, and is never restarted for
-// it.
+// a Prober, is listed in the error and has no worker; the pod's other probes work. A rejected
+// readiness probe leaves its container not ready, a rejected startup probe neither started nor
+// ready. No rejected probe restarts a container.
 //
 // After StopLivenessAndStartup, or with a deletion timestamp, only readiness is probed.
 func (m *Manager) AddPod(spec *v1.Pod) error {
@@ -213,6 +213,7 @@ func spread(k key, period time.Duration) time.Duration {
 
 // StopLivenessAndStartup ends these probes of a pod, including its sidecars, and discards their
 // results: during its termination, no container may restart. Readiness continues until RemovePod.
+// It has no effect on a pod that was not added.
 func (m *Manager) StopLivenessAndStartup(uid types.UID) {
 	m.remove(uid, func(p *pod) []*worker {
 		p.leaving = true

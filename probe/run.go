@@ -43,9 +43,9 @@ type runner struct {
 	views []*v1.PodStatus
 }
 
-// Run executes probes until ctx is done. Then it cancels the executions, keeps all results and
-// waits. If probes or callbacks do not return within Config.ShutdownTimeout, Run returns an error
-// that lists them and wraps ErrShutdownTimeout. A second Run returns ErrAlreadyRun.
+// Run executes probes until ctx is done. Then it cancels the executions, keeps all results, waits
+// and returns nil. If probes or callbacks do not return within Config.ShutdownTimeout, Run returns
+// an error that lists them and wraps ErrShutdownTimeout. A second Run returns ErrAlreadyRun.
 func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
 	if m.started {

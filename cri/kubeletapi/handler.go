@@ -9,6 +9,7 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
+// Config configures the handler. Allow, Pods, Runtime and Logs are required.
 type Config struct {
 	// Allow authorizes each request before any other step. Nil permits it, a *Refusal sets the
 	// status, any other error, also a wrapped *Refusal, gives 403. A refused request closes its
@@ -43,7 +44,8 @@ func (c *Config) complete() error {
 
 // New returns the handler. Other paths get status 404, other methods 405. A malformed query, and a
 // session request without an upgrade, get 400, an absent object 404, a session whose URL is
-// unreachable 502. For other errors see Refuse.
+// unreachable 502. For other errors see Refuse. After the first byte of a log, an error only ends
+// the response.
 func New(cfg Config) (http.Handler, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err

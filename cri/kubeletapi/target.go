@@ -68,6 +68,7 @@ type Refusal struct {
 	Message string
 }
 
+// Error returns Message.
 func (r *Refusal) Error() string { return r.Message }
 
 // Refuse writes err with its status: the Code of a *Refusal, wrapped or not, 404 for the runtime's

@@ -33,13 +33,13 @@
 // the runtime is unreachable or exceeds a timeout of its own, the container does not exist, the
 // command cannot be started.
 //
-// A runtime that does not respond in time has three possible reasons: the command has left a
-// process behind that keeps its output open, the runtime hangs, or the runtime is overloaded and
-// has not started the command. The CRI does not report the start of a command. So the Prober
+// If the runtime does not respond in time, there are three possible reasons: the command has left
+// a process behind that keeps its output open, the runtime hangs, or the runtime is overloaded
+// and has not started the command. The CRI does not report the start of a command. So the Prober
 // requests the execution of a nonexistent command in the same container. The probe fails only if
-// the runtime responds to that request and Config.Alive reports no error; without Config.Alive
-// the result is an error. As a consequence, an exec probe does not detect a container in which
-// no process can start any longer, such as a frozen one.
+// the runtime responds to that request and Config.Alive returns nil; without Config.Alive the
+// result is an error. As a consequence, an exec probe does not detect a container in which no
+// process can start any longer, such as a frozen one.
 //
 // Runnable example: Example in example_test.go.
 package exec

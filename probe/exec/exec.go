@@ -70,7 +70,8 @@ func New(cfg Config) (*Prober, error) {
 	return &Prober{cfg: cfg}, nil
 }
 
-// Probe implements probe.Prober.
+// Probe implements probe.Prober. A probe without an exec handler, or a malformed container ID, is
+// an error.
 func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error) {
 	if t.Probe == nil || t.Probe.Exec == nil {
 		return probe.Result{}, errors.New("the probe has no exec handler")
