@@ -10,8 +10,8 @@ import (
 
 // UpdateType is the kind of an Update. UpdateKill requests termination. UpdateCreate of a pod
 // whose termination was requested starts a pod of the same UID after it; UpdateUpdate and
-// UpdateSync do not. A pod without a worker is started by each of the three. A syncer must not
-// decide by Work.Type: updates coalesce, so a Create may arrive as a Sync.
+// UpdateSync do so only after a RuntimePod. Each of the three starts a pod without a worker. A
+// syncer must not decide by Work.Type: updates coalesce, so a Create may arrive as a Sync.
 type UpdateType string
 
 // The update types.
