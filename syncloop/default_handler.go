@@ -17,7 +17,7 @@ import (
 )
 
 // Workers is the part of the pod workers that the default handler uses. *podworkers.Workers
-// implements it. No method blocks.
+// implements it. It is safe for concurrent use, and no method blocks.
 //
 // Forget(types.UID) bool is an optional method. It drops a finished worker that has a requested
 // restart. With it, pods of ready sources can restart under their old UID while other sources are
@@ -38,7 +38,8 @@ type SourceReadiness interface {
 
 // HandlerConfig configures a DefaultHandler. Only Workers is required.
 type HandlerConfig struct {
-	// Workers act on the pods. Required.
+	// Workers act on the pods. An update that they refuse is logged; housekeeping creates missing
+	// workers later. Required.
 	Workers Workers
 	// Sources reports whether the desired pods are complete. Optional: without it they always are.
 	Sources SourceReadiness
@@ -63,8 +64,8 @@ type HandlerConfig struct {
 	Allocator Allocator
 	// Order is the order of admission of pods that are new at the same time. Default: ByCreation.
 	Order Order
-	// Phase returns the newest phase of a pod, which may be newer than the pod's status. Default:
-	// the phase in the status.
+	// Phase returns the newest phase of a pod, which may be newer than the pod's status. It is
+	// called concurrently and must not block. Default: the phase in the status.
 	Phase func(pod *v1.Pod) v1.PodPhase
 	// Prune removes dead containers of a pod: all, or all except the newest. It must not block.
 	// Optional.

@@ -6,13 +6,14 @@
 //	admit := syncloop.AdmitAll(fit, admission.Tolerating(node), mine)
 //
 // AdmitAll calls them in this order, and the first refusal decides. mine is an Admitter of the
-// agent, for custom rules or for OtherNode; see the example of [Fit].
+// agent, for custom rules or for OtherNode; see the example of [Fit]. A node that accepts every pod
+// needs no Admitter.
 //
 // # Critical pods
 //
 // With Config.Preempt, static pods and pods with a system priority are not rejected for lack of
-// resources: other pods end for them. A QoS class has victims only for the part of the shortage
-// that all pods of the lower classes cannot cover. Within a class the pods whose requests are
+// resources: other pods end for them. Pods of a QoS class end only for the part of the shortage
+// that remains if all pods of the lower classes end. Within a class the pods whose requests are
 // closest to the shortage are chosen. The pod waits until they have stopped, and is then checked
 // again. Admission does not block meanwhile. If all possible victims do not suffice, the pod is
 // rejected.

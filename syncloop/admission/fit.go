@@ -72,8 +72,8 @@ func (l *ledger) shortages(pod *v1.Pod, active []*v1.Pod, allocatable v1.Resourc
 
 // Config configures a Fit. Allocatable is required.
 type Config struct {
-	// Allocatable returns the node's allocatable resources. Resources that it does not list are
-	// not checked, except hugepages.
+	// Allocatable returns the node's allocatable resources. Resources that it does not list are not
+	// checked, except hugepages; so it must not return nil before the Node is available.
 	Allocatable func() v1.ResourceList
 	// Leaving reports whether an active pod will stop soon. Pods wait for its resources; they are
 	// not rejected, and no other pods end for them. Default: the pod is being deleted.
@@ -120,9 +120,10 @@ func (f *Fit) Shortages(pod *v1.Pod, active []*v1.Pod) []Shortage {
 
 // Admit implements syncloop.Admitter. A pod waits if it fits as soon as leaving pods have stopped,
 // and a critical pod also if it fits after the end of its victims. Other pods without room are
-// rejected with Shortage.Reason, and a critical pod whose victims would not suffice with
-// UnexpectedAdmissionError. For a static pod that reason is Shortage.Reason, too, because its message
-// has the amounts; upstream's is UnexpectedAdmissionError. A static pod does not count an older pod of its own name.
+// rejected with Shortage.Reason. A critical pod whose victims would not suffice is rejected with
+// UnexpectedAdmissionError, or with Shortage.Reason if it is static, because that message has the
+// amounts (upstream: UnexpectedAdmissionError). A static pod does not count an older pod of its own
+// name.
 func (f *Fit) Admit(pod *v1.Pod, active []*v1.Pod) error {
 	all := f.Contenders(pod, active)
 	if podfacts.IsStatic(pod) {

@@ -88,8 +88,10 @@
 //
 // # Custom sources
 //
-// FromChannel reads sets from a channel, FromSeq from an iterator. An iterator can report a
-// failure and is then restarted. Both return event sources for a Loop. An agent can implement
+// FromChannel reads sets from a channel, FromSeq from an iterator. An iterator can report a failure
+// and is then restarted. Both return event sources for a Loop. Pods that the Merger ignores are
+// logged and do not end them. The pods of an API server come from a source of the agent, such as
+// examples/kubelet/apiserver/pods, which calls Merger.SetConstant. An agent can implement
 // syncloop.PodSource without this package; package eventsourcetest has a conformance suite for it.
 //
 // # Validation

@@ -161,8 +161,8 @@ func (f *FileSource) CheckHealth() error {
 	return errors.Join(errs...)
 }
 
-// Run reads the files, and again after each change, until ctx is done. Its error names reads that
-// are still blocked.
+// Run reads the files, and again after each change, until ctx is done. It then waits up to 10 s for
+// reads in progress; its error names those that are still blocked.
 func (f *FileSource) Run(ctx context.Context, emit func(syncloop.Event)) error {
 	emit(changed(f.cfg.Source))
 	var watching sync.WaitGroup

@@ -101,11 +101,13 @@ func (m *Merger) source(name string) *sourceState {
 }
 
 // Set replaces the complete set of pods of a source; an empty set means that it has none. The pods
-// are copied. Of several pods with one name and namespace, or one UID, the first is taken and the
-// others are ignored with a warning, and so are pods with the UID of another source's pod, until
-// that pod is removed, and pods with names that are unsafe in paths. Pods without UID, name or namespace are ignored, too; the
-// returned error wraps ErrNoIdentity and names them with the field. The remaining pods are taken.
-// Set registers the source.
+// are copied. Set registers the source. It ignores these pods, with a warning, and takes the others:
+//
+//   - of several pods with one name and namespace, or one UID, all but the first;
+//   - pods with the UID of another source's pod, until that pod is removed;
+//   - pods with names that are unsafe in paths;
+//   - pods without UID, name or namespace. For these Set also returns an error, which wraps
+//     ErrNoIdentity and names them with the field.
 //
 // Set calls emit with syncloop.PodsChanged. emit is the emit of the source's Run, or Loop.Emit. It
 // may be nil for a Merger without a Loop. A source that runs again emits syncloop.PodsChanged
