@@ -25,11 +25,12 @@
 //
 // # The manager
 //
-// A [Manager] is a syncloop.Allocator. [Manager.Admitter] is the last Admitter of a chain:
+// A [Manager] is the Allocator of a syncloop.HandlerConfig. [Manager.Admitter] is the last Admitter
+// of a chain. Here fits is a [Fit] for resizes, and next an Admitter, such as admission.Fit:
 //
 //	store, err := allocation.Open(filepath.Join(root, allocation.AllocatedFile))
 //	manager, err := allocation.New(allocation.Config{Store: store, Fit: fits})
-//	admit := syncloop.AdmitAll(others, manager.Admitter(fit))
+//	admit := syncloop.AdmitAll(others, manager.Admitter(next))
 //
 // A granted resize is in the file before the Manager returns it. The first allocation of a pod is
 // in the file after the pod has passed the [Stage], or without a Stage after the next resize. The

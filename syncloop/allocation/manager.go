@@ -30,7 +30,7 @@ type Config struct {
 	Store *Store
 	// Rules exclude infeasible resizes.
 	Rules Rules
-	// Fit decides the resizes that the rules allow. Required.
+	// Fit decides the resizes that the rules allow. Manager.Retry calls it. Required.
 	Fit Fit
 	// Ready reports whether all pods of the node are available. Before that, no resize is granted.
 	// Default: always true.

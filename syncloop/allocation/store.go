@@ -13,8 +13,9 @@ import (
 	"github.com/podwright/podwright/internal/fs"
 )
 
-// Store keeps resources of pods in a file. Its entries must not be changed. It is safe for
-// concurrent use.
+// Store keeps resources of pods in a file. The Resources that it receives and returns are shared
+// and must not be changed. It is safe for concurrent use; only calls of Set for one pod must not
+// overlap.
 type Store struct {
 	path string // "" for a store in memory
 
@@ -66,8 +67,9 @@ func (s *Store) Pods() int {
 	return len(s.entries)
 }
 
-// Set changes the resources of a pod. After it returns nil, the file has them. After an error the
-// previous resources are kept. Concurrent calls share a write. Calls for one pod must not overlap.
+// Set changes the resources of a pod. After it returns nil, the file has them. It returns an error
+// for negative or overflowing amounts, or if the write fails; the previous resources are then kept.
+// Concurrent calls share a write. Calls for one pod must not overlap.
 func (s *Store) Set(uid types.UID, r Resources) error {
 	if err := r.check(); err != nil {
 		return fmt.Errorf("allocation: pod %s: %w", uid, err)

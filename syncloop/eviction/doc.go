@@ -9,8 +9,9 @@
 //	d := policy.Decide(state, usage, pods, time.Now())
 //
 // A [Manager] runs it periodically. In each pass it measures, decides, and removes dead containers
-// and unused images first. If that does not suffice, it kills one pod and measures again. Pods
-// over their limits of local storage are all killed in one pass.
+// and unused images first. If that does not suffice, it kills one pod and measures again. Pods over
+// their limits of local storage are all killed in one pass, one after the other. A node with
+// neither thresholds nor Policy.LocalStorage needs no Manager.
 //
 // # Thresholds
 //

@@ -16,7 +16,8 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// Config configures a Manager.
+// Config configures a Manager. Run calls the callbacks one at a time, and Watch beside them. A
+// callback that does not return blocks evictions and the end of Run.
 type Config struct {
 	Policy Policy
 	// Measure measures the node and its pods. An error skips the pass. Required.
@@ -92,18 +93,18 @@ func New(cfg Config) (*Manager, error) {
 	return &Manager{cfg: cfg}, nil
 }
 
-// Pressure returns the pressure of the newest pass.
+// Pressure returns the pressure of the newest pass, or none before the first one.
 func (m *Manager) Pressure() Pressure {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.pressure
 }
 
-// Run runs a pass immediately, every 10 s and after each wake, until ctx is done, and then returns
-// nil. After a pass that ended a pod, the next pass follows when the pod is cleaned up, but not
-// within a second. Errors and panics of callbacks are logged, and the next pass follows. Without thresholds and Policy.LocalStorage no
-// pass runs, and a node needs no Manager. A second Run returns
-// ErrAlreadyRun.
+// Run runs a pass immediately, every 10 s and after each wake. When ctx is done, it waits for the
+// callback in progress and returns nil. After a pass that ended a pod, the next pass follows when
+// the pod is cleaned up, but not within a second. Errors and panics of callbacks are logged, and
+// the next pass follows. Without thresholds and Policy.LocalStorage no pass runs. A second Run
+// returns ErrAlreadyRun.
 func (m *Manager) Run(ctx context.Context) error {
 	if m.ran.Swap(true) {
 		return ErrAlreadyRun

@@ -39,8 +39,9 @@ type Config struct {
 	// begins; Admit rejects later pods. Required.
 	Pods func() []*v1.Pod
 	// Kill stops a pod within seconds and returns when it has stopped or ctx is done. It is called
-	// once per pod and shutdown, concurrently for the pods of a group, and again in a shutdown
-	// that follows a cancelled one. It sets the status with Terminated. Required.
+	// once per pod and shutdown, concurrently for the pods of a group, and again in a shutdown that
+	// follows a cancelled one. It sets the status with Terminated. An error is logged, and the
+	// shutdown continues. Required.
 	Kill func(ctx context.Context, pod *v1.Pod, seconds int64) error
 	// Unmounted blocks until the pods have no volumes or ctx is done. Optional.
 	Unmounted func(ctx context.Context, pods []*v1.Pod) error

@@ -18,9 +18,10 @@
 //	admit := syncloop.AdmitAll(manager, others)
 //	err = manager.Run(ctx)
 //
-// After a cancelled shutdown no further group ends, and pods may start again; pods that are
-// already ending continue to end. When the context of Run is done, the agent stops, and no further
-// pods end. The next agent reads the state from the Login and continues the shutdown.
+// After a cancelled shutdown no further group ends, and pods may start again; pods that are already
+// ending continue to end. When the context of Run is done, no further pods end, and Run releases
+// the lock. The next agent reads the state from the Login and continues the shutdown in the
+// remaining time, without a lock.
 //
 // Runnable example: ExampleGroups in example_test.go.
 package shutdown

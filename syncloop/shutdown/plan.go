@@ -35,7 +35,8 @@ func Periods(total, critical time.Duration) []Period {
 	return []Period{{Priority: 0, Grace: total - critical}, {Priority: criticalPriority, Grace: critical}}
 }
 
-// Total returns the sum of all periods, the required delay of the machine.
+// Total returns the sum of all periods, the required delay of the machine. It does not include the
+// time for volumes.
 func Total(periods []Period) (sum time.Duration) {
 	for _, p := range periods {
 		sum += p.Grace
