@@ -41,8 +41,8 @@
 // # Limits
 //
 // Compute does not truncate messages, round times or merge writes of other components; package
-// writer does. It passes on the conditions about resizes without a decision. An agent whose
-// statuses come from another system needs only package writer.
+// writer does. It keeps the conditions about resizes until the pod has ended; the With... functions
+// change them. An agent whose statuses come from another system needs only package writer.
 //
 // Runnable examples: ExampleCompute and ExampleApply in example_test.go.
 package status

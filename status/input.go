@@ -57,9 +57,9 @@ type Input struct {
 	// and it provides the conditions of other components.
 	API *v1.PodStatus
 	// Probes are the results of the pod's probes (probe.Manager.Results). Only results of the
-	// newest instance of a container count. nil means that the pod is not probed: its running
-	// containers are started and ready. Otherwise this holds for containers without such a probe.
-	// The missing result of a probe is unknown and never counts as success: an instance keeps its
+	// newest instance of a container count. A running container without a startup probe is started;
+	// a started one without a readiness probe is ready. nil means that no container is probed. The
+	// missing result of a probe is unknown and never counts as success: an instance keeps its
 	// previous state, and a new instance has not passed.
 	Probes probe.Results
 	// StartFailures has, by container name, the reason of the last failed or delayed start. It

@@ -112,7 +112,8 @@ func (k *Keeper) Save(_ context.Context, pod *v1.Pod, s *v1.PodStatus) error {
 	return err
 }
 
-// Forget removes the record of a pod. Later calls of Save have no effect.
+// Forget removes the record of a pod. Later calls of Save have no effect until the next Recall. The
+// Keeper remembers the pod until Drop or Prune.
 func (k *Keeper) Forget(uid types.UID) error {
 	k.setState(uid, Forgotten)
 	return k.cfg.Store.Remove(uid)
@@ -125,7 +126,8 @@ func (k *Keeper) Drop(uid types.UID) {
 	delete(k.states, uid)
 }
 
-// Prune drops all pods that wanted rejects. wanted is called without locks.
+// Prune calls Drop for all pods that wanted rejects, so that the Keeper does not grow. wanted is
+// called without locks.
 func (k *Keeper) Prune(wanted func(types.UID) bool) {
 	for _, uid := range k.Pods() {
 		if !wanted(uid) {

@@ -9,7 +9,7 @@
 //
 //	sink := statustest.NewSink()
 //	sink.Put(pod)
-//	m, err := writer.New(writer.Config{Sinks: []writer.NamedSink{{Name: "api", Sink: sink}}})
+//	w, err := writer.New(writer.Config{Sinks: []writer.NamedSink{{Name: "api", Sink: sink}}})
 //	...
 //	sink.SetDown(errors.New("no route to host"))
 //
@@ -30,5 +30,6 @@
 //		})
 //	}
 //
-// Each rule of the contract is a subtest with its own harness.
+// Each rule of the contract is a subtest with its own harness. A function (status.SinkFunc) needs
+// no such test, and fails it because it stores no pods.
 package statustest

@@ -88,7 +88,8 @@ func (s *Sink) SetLatency(d time.Duration) {
 	s.latency = d
 }
 
-// SetDown makes every call return err, after its latency. nil ends the outage.
+// SetDown makes every call return err, after its latency, unless the call has a Fault.Err. nil ends
+// the outage.
 func (s *Sink) SetDown(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,8 +104,9 @@ func (s *Sink) Fail(fail func(Call) Fault) {
 	s.fail = fail
 }
 
-// Watch registers a callback. It is called with every pod that is created or changed, in order
-// for each pod, without a lock. It must not change the pod.
+// Watch registers a callback. It is called with every pod that is created or changed, not for
+// removals, without a lock in the goroutine of the change. Calls for concurrent changes of one pod
+// may be out of order. It must not change the pod.
 func (s *Sink) Watch(notify func(*v1.Pod)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -50,7 +50,8 @@ type entry struct {
 	deliveries []*delivery
 }
 
-// New returns a Writer. Before Run, only Flush writes.
+// New returns a Writer, or an error that names missing and invalid fields. Before Run, only Flush
+// writes.
 func New(cfg Config) (*Writer, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
