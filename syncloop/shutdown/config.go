@@ -9,8 +9,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Login announces shutdowns of the machine and can delay them. examples/kubelet/shutdown has a
-// Login for systemd-logind.
+// Login announces shutdowns of the machine and can delay them. The calls of Login and Session
+// must return when ctx is done, because Run waits for them. examples/kubelet/shutdown has a Login
+// for systemd-logind.
 type Login interface {
 	// Connect starts a Session and ensures that a lock delays a shutdown by at least delay. After
 	// an error it is called again, after a second, or after a minute for ErrDelayTooShort.
@@ -36,7 +37,7 @@ type Config struct {
 	// Login announces shutdowns. Required.
 	Login Login
 	// Pods returns the pods that use resources of the node. It is called once when a shutdown
-	// begins; Admit rejects later pods. Required.
+	// begins; Admit rejects later pods. It must not block. Required.
 	Pods func() []*v1.Pod
 	// Kill stops a pod within seconds and returns when it has stopped or ctx is done. It is called
 	// once per pod and shutdown, concurrently for the pods of a group, and again in a shutdown that
