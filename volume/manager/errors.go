@@ -30,7 +30,7 @@ var (
 )
 
 // NotReadyError is returned by Prepare and Release if volumes are not ready and no operation
-// makes progress. The manager continues to retry.
+// makes progress, or ctx is done. The manager continues to retry.
 type NotReadyError struct {
 	// Pod is the pod's name for people.
 	Pod string
@@ -39,8 +39,7 @@ type NotReadyError struct {
 	Action string
 	// Volumes are the volumes that are not ready, or not unmounted.
 	Volumes []VolumeState
-	// Err is the reason for the early end of the wait. It is nil if the wait ended because no
-	// operation made progress.
+	// Err is the error of a context that ended the wait. It is nil if no operation made progress.
 	Err error
 }
 

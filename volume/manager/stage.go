@@ -17,10 +17,10 @@ import (
 // Prepare mounts the volumes that the pod's containers use, and refreshes mounted ones. It
 // implements stages.Stage.
 //
-// It returns when all volumes are mounted, or when no operation makes progress: a failed
-// operation is in back-off, or another pod has the volume. It then returns a NotReadyError, the
-// manager continues to retry, and calls Config.OnReady after success. The end of ctx does not
-// cancel mounts.
+// It returns nil when all volumes are mounted. It returns a NotReadyError when ctx is done or no
+// operation makes progress: a failed operation is in back-off, or another pod has the volume.
+// Mounts and retries then continue, and the manager calls Config.OnReady after success. A Release
+// of the pod ends Prepare with ErrReleased.
 //
 // A mounted volume never fails a pod. If its refresh fails or its claim is unreadable, the
 // volume stays as it is, and Explain and an event report the error. Prepare waits up to a
@@ -121,8 +121,9 @@ func (m *Manager) prepared(uid types.UID, refreshed bool, cause error) (done boo
 // Release unmounts all volumes of the pod, including those on the disk of earlier agents, and
 // removes the empty folders. It implements stages.Stage. It cancels running mounts.
 //
-// It returns when all are removed, or when no operation makes progress. It then returns a
-// NotReadyError, and the manager continues to retry. The end of ctx does not cancel unmounts.
+// It returns nil when all are removed. It returns a NotReadyError when ctx is done or no
+// operation makes progress; unmounts and retries then continue. A Prepare of the pod ends Release
+// with ErrPrepared.
 func (m *Manager) Release(ctx context.Context, uid types.UID) error {
 	if err := fs.CheckName("volume: the pod's UID", string(uid)); err != nil {
 		return err

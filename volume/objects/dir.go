@@ -27,7 +27,8 @@ var ErrAlreadyRun = fields.AlreadyRun("objects")
 
 // DirConfig configures a Dir.
 type DirConfig struct {
-	// Path is the folder. Required. It may be created later.
+	// Path is the folder. Required. It may be created later; until then it counts as empty. If
+	// it disappears, its last objects are served.
 	Path string
 	// OnChange is called with the objects that were added, changed or removed, after the
 	// getters return their new state. Calls do not overlap. It should not block. Optional.
@@ -159,7 +160,7 @@ func (d *Dir) Secret(ctx context.Context, namespace, name string) (*v1.Secret, e
 }
 
 // Token implements Tokens. It returns the token in the service account's file for every pod,
-// until the token expires. It fails if the token lacks a requested audience.
+// until the token expires. It fails after that, and if the token lacks a requested audience.
 func (d *Dir) Token(ctx context.Context, r TokenRequest) (Token, error) {
 	o := volume.Object{Kind: KindServiceAccount, Namespace: r.Namespace, Name: r.ServiceAccount}
 	value, err := d.find(ctx, o)

@@ -6,9 +6,10 @@
 //	go dir.Run(ctx)
 //	web, err := dir.ConfigMap(ctx, "shop", "web")
 //
-// An agent with an API server implements ConfigMaps, Secrets, Tokens, TrustBundles and
-// CSIDrivers on it. The package has two implementations: Memory for tests, and Dir for agents
-// without an API server. Dir serves the files of a folder:
+// The interfaces are ConfigMaps, Secrets, Tokens, TrustBundles and CSIDrivers. An agent with an
+// API server implements them on it and needs no Dir. Pods without such references need no
+// implementation. The package has two: Memory for tests, and Dir for agents without an API
+// server. Dir serves the files of a folder:
 //
 //	configmaps/NAMESPACE/NAME.yaml   a ConfigMap, v1
 //	secrets/NAMESPACE/NAME.yaml      a Secret, v1; stringData is supported

@@ -1,11 +1,19 @@
 // Package subpath mounts parts of volumes for containers and keeps containers inside their
 // volumes.
 //
+//	paths, err := subpath.New(subpath.Config{Layout: layout})
+//	...
+//	request.Inputs{Volumes: volumes, SubPaths: paths} // calls Prepare for each subPath
+//	manager.Config{SubPaths: paths}                   // calls ReleasePod before unmounts
+//
 // Containers write to their volumes, so any part of a path there may become a symbolic link to
 // a path of the node at any time. SubPaths therefore opens a sub path below the volume with
 // openat2, or folder by folder if that is not possible. It then mounts the open descriptor
 // instead of a path. Links that stay inside the volume are followed; links that lead out fail
 // with ErrOutside.
+//
+// SubPaths needs Linux and the right to mount. An agent whose pods use no subPath does not need
+// this package.
 //
 // A sub path is mounted at the same path as in every kubelet:
 //
@@ -37,7 +45,8 @@ type Config struct {
 	OnCreated func(s SubPath)
 }
 
-// ErrOutside is wrapped by the error for a sub path that leads out of its volume.
+// ErrOutside is wrapped by the error for a sub path with a link that leads out of its volume. An
+// absolute path or one with ".." is refused without it.
 var ErrOutside = errors.New("leads out of the volume")
 
 // SubPath names a part of a volume.

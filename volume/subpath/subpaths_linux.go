@@ -43,7 +43,8 @@ const (
 
 // Prepare opens a sub path, mounts it and returns the mount point. It creates missing folders
 // with the mode of the volume's folder. An existing mount of the same file stays. A mount of a
-// different file, for example from before an update of a config map, is removed first.
+// different file, for example from before an update of a config map, is removed first. Prepare
+// returns when ctx is done, also while the kernel blocks a call.
 func (p *SubPaths) Prepare(ctx context.Context, s SubPath) (hostPath string, err error) {
 	if err := check(s); err != nil {
 		return "", fmt.Errorf("sub path: %w", err)

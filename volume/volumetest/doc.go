@@ -1,5 +1,5 @@
-// Package volumetest has a conformance suite for volume plugins, and in-memory plugins for
-// tests of their callers.
+// Package volumetest provides a conformance suite for volume plugins, and plugins for tests of
+// their callers.
 //
 //	func TestPlugin(t *testing.T) {
 //		volumetest.Run(t, func(t testing.TB) volumetest.Subject {
@@ -16,7 +16,9 @@
 //
 // Run calls the plugin in the same way as a manager.Manager whose agent is killed repeatedly:
 // in every order, on the remains of the previous call. Each rule of the contract is a subtest.
+// The contexts of a rule's calls end after a minute; Run waits for a plugin that ignores them.
+// One rule calls the plugin concurrently.
 //
 // Plugin and Shared are plugins that create folders. A test can make them fail, block, take
-// time, or depend on objects.
+// time, or depend on objects. Code that only reads a volume's path needs no plugin in its tests.
 package volumetest

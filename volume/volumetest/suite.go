@@ -35,8 +35,8 @@ type Subject struct {
 	// Left returns an error if a volume has remains besides the folders of volume.Mount, such
 	// as a mount without a folder. Optional.
 	Left func(pod types.UID, name string) error
-	// Halfway maps names to functions, each of which creates the remains of an interrupted
-	// Mount. The suite adds empty folders.
+	// Halfway maps names to functions that create the remains of an interrupted Mount. The suite
+	// itself tests empty folders. Optional.
 	Halfway map[string]func(m volume.Mount) error
 	// Fail makes each Mount fail until mend is called. Optional: without it failures are not
 	// tested.
@@ -51,7 +51,7 @@ const (
 
 // Run tests the contract of volume.Plugin, and of volume.Stager if the plugin implements it,
 // with one subtest per rule. New is called for each rule and must release its resources with
-// t.Cleanup.
+// t.Cleanup. A Subject without a required field fails each subtest.
 func Run(t *testing.T, New func(t testing.TB) Subject) {
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
