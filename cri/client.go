@@ -44,8 +44,9 @@ type ClientConfig struct {
 	// RequestTimeout is T of the deadlines in the package documentation. Default:
 	// DefaultRequestTimeout (2 min). Negative values are refused.
 	RequestTimeout time.Duration
-	// StreamLists selects the streaming RPC for list calls, whose replies
-	// may have 32 MiB in sum instead of 16 MiB. After the first Unimplemented, a call uses the plain RPC for the life of the client.
+	// StreamLists selects the streaming RPC for list calls, whose replies may have 32 MiB in sum
+	// instead of 16 MiB. After the first Unimplemented, the client uses the plain RPC for that
+	// call.
 	StreamLists bool
 	// Logger receives failed calls. The same failure of the same container or sandbox is logged at
 	// most once a minute. Nil discards.

@@ -6,7 +6,16 @@
 // RuntimeService and ImageService embed one small interface per concern: sandboxes, containers,
 // exec, stats, events and more. Code declares only the interfaces that it needs (a log rotator
 // needs a ContainerReader and a LogReopener). A fake, a wrapper and a client are then
-// interchangeable. IsUnimplemented recognises the error of a runtime that lacks an optional call.
+// interchangeable. Rules for every method:
+//
+//   - It is safe for concurrent use. It neither keeps nor changes an argument after it returns.
+//   - Returned messages belong to the caller, except for their maps (labels, annotations), which
+//     are read-only: an in-process implementation shares them between replies.
+//   - The context bounds the call. An implementation may add deadlines, such as the client's below.
+//   - Errors of the runtime keep their gRPC status, wrapped or not: status.Code, IsNotFound and
+//     IsUnimplemented (the runtime lacks an optional call) work on them.
+//   - Stopping a stopped object and removing an absent one succeeds or returns NotFound. A caller
+//     treats both as success.
 //
 // # The client
 //
@@ -48,7 +57,7 @@
 //
 // Close clients. Call PullImage, GetContainerEvents and ExecSync without timeout only with a
 // context that ends. When GetContainerEvents returns, subscribe again and list the containers,
-// because events were missed meanwhile. Treat NotFound from stop and remove calls as success.
+// because events were missed meanwhile.
 //
 // # Limits
 //

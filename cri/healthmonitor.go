@@ -48,7 +48,8 @@ type HealthConfig struct {
 // ErrAlreadyRun is returned by a second Run of a HealthMonitor.
 var ErrAlreadyRun = fields.AlreadyRun("cri")
 
-// HealthMonitor polls a runtime's status and keeps the result.
+// HealthMonitor polls a runtime's status in Run and keeps the result. It is safe for concurrent
+// use.
 type HealthMonitor struct {
 	cfg     HealthConfig
 	ran     atomic.Bool
@@ -72,7 +73,7 @@ func NewHealthMonitor(cfg HealthConfig) (*HealthMonitor, error) {
 	return &HealthMonitor{cfg: cfg, limiter: loglimit.New(time.Minute)}, nil
 }
 
-// Health returns the current health. It is safe for concurrent use.
+// Health returns the current health.
 func (m *HealthMonitor) Health() Health {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -7,21 +7,6 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// The interfaces below divide the Container Runtime Interface (runtime.v1) into one small
-// interface per concern. Consumers declare those they need; RuntimeService and ImageService embed
-// them all. Rules for every method:
-//
-//   - It is safe for concurrent use. It neither keeps nor changes an argument after it returns.
-//   - Returned messages belong to the caller, except for their maps (labels, annotations), which
-//     are read-only: an in-process implementation shares them between replies. Clone a map before
-//     changing it.
-//   - The context bounds the call. Implementations add the per-call deadlines that the client
-//     documents, never longer waits.
-//   - Errors of the runtime keep their gRPC status: IsNotFound, IsUnimplemented and status.Code
-//     work on them, wrapped or not.
-//   - Stopping a stopped object and removing an absent one succeeds or returns NotFound. A caller
-//     treats both as success.
-
 // Versioner identifies the runtime. Version is the first call on a connection.
 type Versioner interface {
 	// Version returns the runtime's name and versions. RuntimeName is the prefix of container IDs

@@ -22,8 +22,9 @@ type RuntimeClient struct {
 var _ RuntimeService = (*RuntimeClient)(nil)
 
 // DialRuntime connects to the RuntimeService at cfg.Endpoint and calls Version as a check. It
-// fails at once without a listener, and within RequestTimeout if the listener is no CRI runtime.
-// ctx bounds only this check. The caller closes the client.
+// fails at once without a listener, and within RequestTimeout if the listener is no CRI runtime,
+// with a *CallError. For an invalid Endpoint the error wraps an *EndpointError. ctx bounds only
+// this check. The caller closes the client.
 func DialRuntime(ctx context.Context, cfg ClientConfig) (*RuntimeClient, error) {
 	l, err := newLink("runtime", cfg)
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 )
 
 // CreateContainer makes a container in state created. Its image must be present (NotFound). Its
-// name (container name, pod and attempt) must not be in use (AlreadyExists). The sandbox's own
-// config applies, not sandboxConfig.
+// name (container name, pod and attempt) must not be in use (AlreadyExists), and the sandbox must
+// be ready (FailedPrecondition). sandboxConfig must have metadata, but the sandbox's own config
+// applies.
 func (rt *Runtime) CreateContainer(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
 	request := &runtimeapi.CreateContainerRequest{PodSandboxId: sandboxID, Config: config, SandboxConfig: sandboxConfig}
 	if err := rt.enter(ctx, "CreateContainer", request); err != nil {
@@ -124,7 +125,8 @@ func wholeSeconds(d time.Duration) time.Duration {
 	return max(0, whole)
 }
 
-// RemoveContainer kills and removes a container. An unknown container is no error.
+// RemoveContainer kills and removes a container. An unknown container is no error. It fails with
+// FailedPrecondition while StartContainer runs.
 func (rt *Runtime) RemoveContainer(ctx context.Context, containerID string) error {
 	request := &runtimeapi.RemoveContainerRequest{ContainerId: containerID}
 	if err := rt.enter(ctx, "RemoveContainer", request); err != nil {

@@ -41,8 +41,8 @@
 //     Resolver makes the start slow.
 //   - An end from outside: Signal for a container, CrashSandbox for a pod.
 //   - Logs: Config.OpenLog may fail, keep the lines, or be slow.
-//   - Images: Config.Images and AnyImage are present. Registry has images to pull, slowly, with
-//     credentials or not at all. Config.Pull is any function.
+//   - Images: Config.Images are present, with AnyImage all images. Config.Pull pulls others: by
+//     default any name, with a Registry slowly, with credentials or not at all.
 //   - Sessions: Config.Exec runs commands, Streams serves exec, attach and port-forward (package
 //     cri/streams), Ports connects to ports of pods.
 //   - The network: UpdateRuntimeConfig, or FixedIPs for every pod.

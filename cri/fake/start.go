@@ -56,9 +56,9 @@ func (c *container) notStarted(failure StartFailure, now int64) {
 	c.reason, c.message = failure.Reason, failure.Message
 }
 
-// StartContainer runs the container's program. A container can be started once. If its program
-// cannot be started, the container exits with code 128 and reason StartError, unless the Resolver
-// returns a StartFailure with other values.
+// StartContainer runs the container's program. A container can be started once; then it fails
+// with FailedPrecondition. If its program cannot be started, the container exits with code 128 and
+// reason StartError, unless the Resolver returns a StartFailure with other values.
 func (rt *Runtime) StartContainer(ctx context.Context, containerID string) error {
 	request := &runtimeapi.StartContainerRequest{ContainerId: containerID}
 	if err := rt.enter(ctx, "StartContainer", request); err != nil {
