@@ -24,18 +24,19 @@
 // Two requests for one image with the same credentials share a pull. With policy Always a tag must
 // be resolved after the request: such a request joins a waiting pull, but not a running one.
 //
-// The context cancels a waiting or running request. The pull ends only when all requests that
-// share it are cancelled. A cancelled pull is no failure: it does not count for the
-// back-off and returns the context's error instead of an Error.
+// The context of Ensure cancels a waiting or running request; a pull has no other time limit. It
+// ends only when all requests that share it are cancelled. A cancelled pull is no failure: it does
+// not count for the back-off and returns the context's error instead of an Error.
 //
 // # Failures
 //
 // Each pod has its own back-off per image, so a pod without credentials does not delay a pod with
 // them. It grows from 10 s to 5 min and starts anew ten minutes after the last failure. A failing
-// pull returns ErrImagePull, or the runtime's RegistryUnavailable or
-// SignatureValidationFailed. During the back-off, Ensure returns ImagePullBackOff with the text of
-// the last failure and does not contact a registry. An image that appears meanwhile ends the
-// back-off, except with policy Always.
+// pull returns ErrImagePull, or the runtime's RegistryUnavailable or SignatureValidationFailed.
+// During the back-off, Ensure returns ImagePullBackOff with the text of the last failure and does
+// not contact a registry. An image that appears meanwhile ends the back-off, except with policy
+// Always. Failures without a pull have no back-off: ErrImageNeverPull (policy Never, and the image
+// is absent or not permitted), InvalidImageName, and ImageInspectError from the runtime.
 //
 // # Explanations
 //

@@ -53,17 +53,17 @@ type Rotation struct {
 	Path, Rotated string
 	// Size is the log's size before, in bytes.
 	Size int64
-	// Err is the error of the attempt, with or without Rotated: an old file that could not be
-	// compressed, or a runtime that did not reopen the log.
+	// Err is the error of the attempt, with or without Rotated, such as an old file that could not
+	// be compressed, or a runtime that did not reopen the log.
 	Err error
 }
 
 // ErrAlreadyRun is returned by a second Run.
 var ErrAlreadyRun = fields.AlreadyRun("logs")
 
-// Rotator rotates the logs of running containers that are too large. Its state is in the names of
-// the files, so that another rotator, or an upstream kubelet, can continue after a crash at any
-// point.
+// Rotator rotates the logs of running containers that are too large, in Run. Its state is in the
+// names of the files, so that another rotator, or an upstream kubelet, can continue after a crash
+// at any point.
 type Rotator struct {
 	cfg     RotatorConfig
 	ran     atomic.Bool

@@ -19,8 +19,8 @@ type States interface {
 }
 
 // RuntimeStates reads states from a runtime: ContainerStatus for one container, a single
-// ListContainers for several. A container that the runtime does not list has stopped; one in state
-// Unknown counts as running.
+// ListContainers for several. A container that the runtime does not list has stopped, and one that
+// was only created counts as stopped; one in state Unknown counts as running.
 func RuntimeStates(runtime cri.ContainerReader) States { return runtimeStates{runtime} }
 
 type runtimeStates struct{ runtime cri.ContainerReader }

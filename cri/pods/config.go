@@ -94,7 +94,7 @@ type Config struct {
 	PreStart func(ctx context.Context, pod *v1.Pod, container *v1.Container, id string) error
 	// Actuated stores the resources last applied to each container in the runtime. Optional:
 	// without it pods are not resized in place, and changed resources apply from the next
-	// instance of a container.
+	// instance of a container. If it cannot be read, a sync does no step and returns the error.
 	Actuated resize.Store
 	// PodCgroups resizes pod cgroups. Optional: without it they stay unchanged.
 	PodCgroups resize.Cgroups

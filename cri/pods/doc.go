@@ -15,9 +15,9 @@
 //	}
 //
 // SyncPod carries out the decisions of actions.Compute, a pure function of the pod, the status
-// and the probe results. Package request builds the runtime's requests. The only record of
-// finished steps are the resources last applied (Config.Actuated): after a crash of the agent,
-// the next sync continues from the observed status. No container is started twice.
+// and the probe results. Package request builds the runtime's requests. After a crash of the
+// agent, the next sync continues from the observed status, and starts no container twice. The
+// Manager stores only the resources that it last applied (Config.Actuated).
 //
 // # Packages
 //

@@ -52,9 +52,10 @@ type Config struct {
 	// Handler, adds the source "podsyncer", and checks its own health after Health.
 	Loop syncloop.Config
 	// Stages are a pod's resources on the node besides its containers. Default: none. An error of
-	// Prepare is recorded as an event on the pod. The error's optional methods EventReason() string
-	// and EventMessage() string replace the event's reason and message, and podworkers.Backoff sets
-	// the time of the retry.
+	// Prepare is recorded as an event on the pod, and the sync is retried. The error's optional
+	// methods EventReason() string and EventMessage() string replace the event's reason and message,
+	// and podworkers.Backoff sets the time of the retry. An error that wraps a *syncloop.Rejection
+	// fails a pod that has no containers yet.
 	Stages *stages.List
 	// DeadContainers limits the dead containers of pods that stay. Default: one of each name.
 	DeadContainers garbage.Policy

@@ -22,7 +22,8 @@
 // intermediate statuses.
 //
 // SyncTerminatingPod stops the containers of the last observation, then observes again, until none
-// runs. After three attempts it returns an error.
+// runs. It returns an error when a stop or an observation fails, or when containers still run after
+// three stops; the worker then calls it again.
 //
 // SyncTerminatedPod releases the pod's resources. A pod that ended by itself keeps its containers,
 // for their logs, until its source drops it; then the containers and the other stages are removed.
@@ -30,8 +31,9 @@
 //
 // Run observes and probes pods, removes dead containers that newer ones have replaced, collects
 // garbage every minute, and releases the leftovers of orphans. These tasks have goroutines of their
-// own, so a slow runtime does not delay the sync loop. A worker and these tasks never change one
-// pod at the same time.
+// own, so a slow runtime does not delay the sync loop. While the runtime cannot be observed,
+// Healthy returns the reason and the loop pauses; running containers stay. A worker and these tasks
+// never change one pod at the same time.
 //
 // A probe result changes the status at once. The next sync applies all results to the containers.
 //

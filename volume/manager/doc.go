@@ -34,9 +34,9 @@
 // Operations run concurrently. A blocked operation delays only its own volume and the
 // operations that depend on it; Explain returns its start time. Prepare and Release wait while
 // operations make progress. They then return the missing volumes, the reasons, and the time of
-// the next attempt (NotReadyError). Before Run they wait, at most until ctx is done; after its end they return ErrEnded.
-// The back-off grows from 0.5 s to 122 s, for the read of a claim to 15 s. The manager continues
-// to retry and calls Config.OnReady when a pod can start.
+// the next attempt (NotReadyError). Before Run they wait, at most until ctx is done; after its
+// end they return ErrEnded. The back-off grows from 0.5 s to 122 s, for the read of a claim to
+// 15 s. The manager continues to retry and calls Config.OnReady when a pod can start.
 //
 // A mounted volume never prevents the start of a pod. It is refreshed at each Prepare
 // (Remounter), when an object changes (Dependent), and at a time that it requests
