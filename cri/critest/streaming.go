@@ -320,6 +320,7 @@ func (e *env) attach(id string) *attachment {
 	over := make(chan struct{})
 	a.ended = e.async(func() error {
 		defer close(over)
+		defer stdin.Close() // a session that ends without reading fails the writer
 		return e.Sessions.Attach(ctx, response.GetUrl(), fake.Session{Stdin: stdin, Stdout: a.output, Stderr: a.output})
 	})
 	e.t.Cleanup(func() {
