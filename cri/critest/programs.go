@@ -29,8 +29,9 @@ var (
 	exit0   = program{`exit 0`, fake.Exit(0)}
 	exit3   = program{`exit 3`, fake.Exit(3)}
 	exit255 = program{`exit 255`, fake.Exit(255)}
-	// greedy allocates all available memory.
-	greedy = program{`tail /dev/zero`, fake.OutOfMemory}
+	// greedy allocates all available memory in a child, and exits with its code. containerd 1.6 may
+	// report the exit of a container's first process before its kill for memory.
+	greedy = program{`tail /dev/zero; code=$?; sleep 1; exit $code`, fake.OutOfMemory}
 	// touch writes a line to /data/touched and ends with code 9 if it cannot.
 	touch = program{`echo touched > /data/touched || exit 9`, touchData}
 	// envPrinter writes its environment to /data/environment; see env.printedEnv.
