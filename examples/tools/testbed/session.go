@@ -45,6 +45,9 @@ func runWithRuntimes(ctx context.Context, opts options, signals <-chan os.Signal
 	if err == nil {
 		err = context.Cause(setup)
 	}
+	if err == nil && len(signals) > 0 { // from before NotifyContext
+		err = fmt.Errorf("%v during the set-up", <-signals)
+	}
 	if err != nil {
 		return exitSetup, errors.Join(err, s.tearDown(ctx))
 	}

@@ -255,7 +255,7 @@ func interruptDuringSetUp(t *testing.T, bin string) {
 		cmd.Stdout, cmd.Stderr = &out, &out
 		require.NoError(t, cmd.Start())
 		time.Sleep(after)
-		require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM)) // background jobs may ignore SIGINT
 		require.Error(t, cmd.Wait())
 		require.NotContains(t, out.String(), "LEFT BEHIND")
 	}
