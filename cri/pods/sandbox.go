@@ -28,8 +28,7 @@ func (s *podSync) prepareSandbox(ctx context.Context) bool {
 	}
 	config, err := build(s.req.Pod, s.actions.Attempt)
 	if err != nil {
-		err = fmt.Errorf("sandbox configuration: %w", err)
-		s.result.add(ActionConfigPodSandbox, s.identity.Name, err)
+		s.result.add(ActionConfigPodSandbox, s.identity.Name, fmt.Errorf("sandbox configuration: %w", err))
 		s.warn("FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err))
 		return false
 	}

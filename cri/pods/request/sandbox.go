@@ -121,7 +121,7 @@ func hostname(pod *v1.Pod, clusterDomain string) (string, error) {
 	}
 	fqdn := host + "." + domain
 	if len(fqdn) > maxFQDN {
-		return "", fmt.Errorf("setHostnameAsFQDN: failed to construct FQDN from pod hostname and cluster domain, FQDN %s is too long (%d characters is the max, %d characters requested)",
+		return "", fmt.Errorf("failed to construct FQDN from pod hostname and cluster domain, FQDN %s is too long (%d characters is the max, %d characters requested)",
 			fqdn, maxFQDN, len(fqdn))
 	}
 	return fqdn, nil

@@ -59,7 +59,7 @@ func TestHostname(t *testing.T) {
 			got, err := hostname(pod, "")
 			require.Equal(t, tc.want, got)
 			if tc.want == "" {
-				require.ErrorContains(t, err, "FQDN h"+longest+".s.shop.svc. is too long (64 characters is the max, 65 characters requested)")
+				require.ErrorContains(t, err, "failed to construct FQDN from pod hostname and cluster domain, FQDN h"+longest+".s.shop.svc. is too long (64 characters is the max, 65 characters requested)")
 			}
 		})
 	}
