@@ -104,15 +104,7 @@ func (p *stopping) isPending(name string) bool {
 // startNext starts the first container that waits for no stop. It returns false
 // without such a container.
 func (p *stopping) startNext(ctx context.Context) bool {
-	for len(p.running) > 0 {
-		select {
-		case end := <-p.ends:
-			p.stopped(end)
-			continue
-		default:
-		}
-		break
-	}
+	p.takeEnds()
 	i := slices.IndexFunc(p.pending, p.ready)
 	if i < 0 || p.closed || p.ended(ctx) {
 		return false
@@ -132,6 +124,18 @@ func (p *stopping) startNext(ctx context.Context) bool {
 		p.closed = p.closed || c.initialises()
 	}
 	return true
+}
+
+// takeEnds records the stops that have ended, without waiting.
+func (p *stopping) takeEnds() {
+	for len(p.running) > 0 {
+		select {
+		case end := <-p.ends:
+			p.stopped(end)
+		default:
+			return
+		}
+	}
 }
 
 // ready reports whether a container depends on no stop in progress: its own, or its target's. A

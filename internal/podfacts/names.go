@@ -2,6 +2,7 @@ package podfacts
 
 import (
 	"fmt"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -37,39 +38,31 @@ func CheckNames(pod *v1.Pod) error {
 
 // IsSafeUID reports whether a UID is usable as a folder name: at most 128 letters, digits, '-', '_'
 // and '.', with a letter or digit at both ends.
-func IsSafeUID(uid string) bool {
-	return len(uid) <= 128 && isName(uid, func(c byte) bool { return c == '-' || c == '_' || c == '.' || c >= 'A' && c <= 'Z' })
-}
+func IsSafeUID(uid string) bool { return len(uid) <= 128 && isName(uid, isAlphanumeric, "-_.") }
 
-func isLabel(name string) bool {
-	return len(name) <= 63 && isName(name, func(c byte) bool { return c == '-' })
-}
+func isLabel(name string) bool { return len(name) <= 63 && isName(name, isLowerAlphanumeric, "-") }
 
 func isSubdomain(name string) bool {
-	start := 0
-	for i := range len(name) + 1 {
-		if i < len(name) && name[i] != '.' {
-			continue
-		}
-		if !isName(name[start:i], func(c byte) bool { return c == '-' }) {
+	for part := range strings.SplitSeq(name, ".") {
+		if !isName(part, isLowerAlphanumeric, "-") {
 			return false
 		}
-		start = i + 1
 	}
 	return len(name) <= 253
 }
 
-// isName reports whether a text has only lower-case letters, digits and inner characters, the
-// latter not at its ends except for upper-case letters.
-func isName(text string, inner func(byte) bool) bool {
+// isName reports whether a text consists of characters for which end returns true and, except at
+// both ends, of the characters in inner.
+func isName(text string, end func(byte) bool, inner string) bool {
 	for i := range len(text) {
-		c := text[i]
-		alphanumeric := c >= 'a' && c <= 'z' || c >= '0' && c <= '9'
 		atEnd := i == 0 || i == len(text)-1
-		upper := c >= 'A' && c <= 'Z'
-		if !alphanumeric && (!inner(c) || atEnd && !upper) {
+		if c := text[i]; !end(c) && (atEnd || strings.IndexByte(inner, c) < 0) {
 			return false
 		}
 	}
 	return text != ""
 }
+
+func isLowerAlphanumeric(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
+
+func isAlphanumeric(c byte) bool { return isLowerAlphanumeric(c) || c >= 'A' && c <= 'Z' }

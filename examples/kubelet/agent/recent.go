@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -95,11 +96,7 @@ func (r *recentEvents) of(uid types.UID) (events []server.EventReport, kills map
 	}
 	events = slices.Clone(p.events)
 	slices.Reverse(events)
-	kills = make(map[string]kill, len(p.kills))
-	for name, k := range p.kills {
-		kills[name] = k
-	}
-	return events, kills
+	return events, maps.Clone(p.kills)
 }
 
 // keep drops the events of all pods but the desired ones and those with a worker.

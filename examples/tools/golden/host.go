@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -54,25 +53,6 @@ func makeCgroups(name string) ([]string, error) {
 		}
 	}
 	return made, nil
-}
-
-// removeCgroups removes cgroups and their descendants. It waits up to a second per cgroup for
-// processes that are still ending.
-func removeCgroups(roots []string) {
-	for _, root := range roots {
-		var dirs []string
-		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				dirs = append(dirs, path)
-			}
-			return nil
-		})
-		for _, dir := range slices.Backward(dirs) {
-			for try := 0; os.Remove(dir) != nil && try < 20; try++ {
-				time.Sleep(50 * time.Millisecond)
-			}
-		}
-	}
 }
 
 // keepSettings reads the kernel settings that the kubelet changes and that no namespace isolates.

@@ -51,6 +51,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/podwright/podwright/examples/tools/internal/cgroupfs"
 	"github.com/podwright/podwright/internal/testkit/golden"
 )
 
@@ -136,7 +137,7 @@ func outside(ctx context.Context, o options) error {
 
 func recordSet(ctx context.Context, o options, cgroup string) error {
 	cgroups, err := makeCgroups(cgroup)
-	defer removeCgroups(cgroups)
+	defer cgroupfs.Remove(cgroups)
 	if err != nil {
 		return err
 	}

@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/examples/tools/internal/cgroupfs"
 )
 
 // scratchPrefix begins the name of the temporary folder of a run.
@@ -134,19 +134,6 @@ func removePods(ctx context.Context, endpoint string) error {
 func removeCgroups() {
 	for _, pattern := range []string{"/sys/fs/cgroup/kubelet*", "/sys/fs/cgroup/*/kubelet*", "/sys/fs/cgroup/kubepods*", "/sys/fs/cgroup/*/kubepods*"} {
 		roots, _ := filepath.Glob(pattern)
-		for _, root := range roots {
-			var dirs []string
-			_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-				if err == nil && d.IsDir() {
-					dirs = append(dirs, path)
-				}
-				return nil
-			})
-			for _, dir := range slices.Backward(dirs) {
-				for try := 0; os.Remove(dir) != nil && try < 20; try++ {
-					time.Sleep(50 * time.Millisecond) // for processes that are still ending
-				}
-			}
-		}
+		cgroupfs.Remove(roots)
 	}
 }
