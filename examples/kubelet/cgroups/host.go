@@ -204,7 +204,7 @@ func (h *Host) IsComplete(n cgroups.Name) (bool, error) {
 	return true, nil
 }
 
-// InUse implements Kernel. In version 1 it checks all hierarchies.
+// InUse implements Kernel. In version 1 it checks the hierarchies of all required controllers.
 func (h *Host) InUse(n cgroups.Name) (bool, error) {
 	for _, folder := range h.folders(n) {
 		entries, err := os.ReadDir(folder)

@@ -12,7 +12,8 @@ import (
 )
 
 // kill kills the processes in a cgroup and its descendants and reports whether there were any. In
-// version 1 it covers all hierarchies, because a process may be in a different place in each.
+// version 1 it covers the hierarchies of all required controllers, because a process may be in a
+// different place in each.
 func (h *Host) kill(n cgroups.Name) (some bool, err error) {
 	for _, folder := range h.folders(n) {
 		pids, err := oci.GetAllPids(folder)
