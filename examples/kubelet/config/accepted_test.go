@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -102,6 +103,42 @@ func TestUnknownFields(t *testing.T) {
 	}, c.Warnings)
 	require.EqualValues(t, 110, c.Kubelet.MaxPods)
 	require.EqualValues(t, 2, c.Kubelet.ReadOnlyPort)
+}
+
+// Unknown fields of merge keys and aliases are found too. They are removed, as the decoder ignores
+// the case of names.
+func TestUnknownFieldsOfMergeKeys(t *testing.T) {
+	for text, want := range map[string]string{
+		"<<: {maxpods: 7}":                  ":3: maxpods: unknown field, ignored; did you mean maxPods?",
+		"<<: [{<<: {maxpods: 7}}]":          ":3: maxpods: unknown field, ignored; did you mean maxPods?",
+		"clusterDomain: &a maxpods\n*a : 7": ":4: maxpods: unknown field, ignored; did you mean maxPods?",
+		"!!binary bWF4cG9kcw== : 7":         ": unknown field, ignored",
+		"futureField: &t {key: a, effect: NoSchedule, hue: 1}\nregisterWithTaints: [*t]": ":3: registerWithTaints[0].hue: unknown field, ignored",
+		"maxPods: 110\n---\nmaxPods: 7": ":5: a second YAML document, ignored",
+	} {
+		c, err := withFile(t, text, "--kubeconfig=/k")
+		require.NoError(t, err, text)
+		require.EqualValues(t, 110, c.Kubelet.MaxPods, text)
+		require.Contains(t, strings.Join(c.Warnings, "\n"), want, text)
+	}
+	for _, text := range []string{"<<: {maxPods: 7}", "clusterDomain: &a maxPods\n*a : 7", "<<: {maxPods: text}\nmaxPods: 7", "maxPods: 7\n---\n"} {
+		c, err := withFile(t, text, "--kubeconfig=/k")
+		require.NoError(t, err, text)
+		require.EqualValues(t, 7, c.Kubelet.MaxPods, text)
+		require.Empty(t, c.Warnings, text)
+	}
+}
+
+// A file with countless mistakes costs one screen of warnings.
+func TestWarningsAreBounded(t *testing.T) {
+	var text strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&text, "field%d: 1\n", i)
+	}
+	c, err := withFile(t, text.String(), "--kubeconfig=/k")
+	require.NoError(t, err)
+	require.Len(t, c.Warnings, maxWarnings+1)
+	require.Contains(t, c.Warnings[maxWarnings], "kubelet.yaml: 19950 more warnings")
 }
 
 // Weak cipher suites, and suites that TLS 1.3 ignores, cause a warning.

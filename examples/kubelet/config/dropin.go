@@ -13,14 +13,19 @@ import (
 func (r *reader) readAll(file, dir string) error {
 	var errs []error
 	if file != "" {
-		if err := r.read(file); err != nil {
+		data, err := load(file)
+		if err == nil {
+			err = r.read(file, data)
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("--config: %w", err))
 		}
 	}
 	if dir == "" {
 		return errors.Join(errs...)
 	}
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	// The slash selects the folder behind a link; WalkDir does not follow links.
+	err := filepath.WalkDir(dir+"/", func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -28,7 +33,11 @@ func (r *reader) readAll(file, dir string) error {
 		case filepath.Ext(path) != ".conf":
 			r.warnings = append(r.warnings, "--config-dir: "+path+": ignored: the name does not end in .conf")
 		default:
-			if err := r.read(path); err != nil {
+			data, err := loadDropIn(path)
+			if err == nil {
+				err = r.read(path, data)
+			}
+			if err != nil {
 				errs = append(errs, fmt.Errorf("--config-dir: %w", err))
 			}
 		}

@@ -2,10 +2,12 @@ package config
 
 import (
 	"io"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // A2: the later file overrides, lists are replaced, and other files than *.conf
@@ -62,4 +64,35 @@ func TestBadDropIns(t *testing.T) {
 	require.NotContains(t, err.Error(), "d.conf")
 	_, err = FromArgs([]string{"--hostname-override=n", "--config-dir=" + dir + "/none"}, io.Discard)
 	require.ErrorContains(t, err, "--config-dir")
+}
+
+// Pipes, devices and files without end fail the start, instead of a wait or all memory. Only --config
+// may be a pipe, and --config-dir a link.
+func TestSpecialFiles(t *testing.T) {
+	dir := write(t, map[string]string{"d/a.conf": head + "maxPods: 7"})
+	require.NoError(t, os.Symlink("d", dir+"/link"))
+	c, err := FromArgs([]string{"--hostname-override=n", "--kubeconfig=/k", "--config-dir=" + dir + "/link"}, io.Discard)
+	require.NoError(t, err)
+	require.EqualValues(t, 7, c.Kubelet.MaxPods)
+	require.Empty(t, c.Warnings)
+
+	pipe := dir + "/pipe"
+	require.NoError(t, unix.Mkfifo(pipe, 0o600))
+	go func() { _ = os.WriteFile(pipe, []byte(head+"maxPods: 8"), 0) }()
+	c, err = FromArgs([]string{"--hostname-override=n", "--kubeconfig=/k", "--config=" + pipe}, io.Discard)
+	require.NoError(t, err)
+	require.EqualValues(t, 8, c.Kubelet.MaxPods)
+
+	require.NoError(t, os.Symlink(pipe, dir+"/d/b.conf"))
+	require.NoError(t, os.Symlink("/dev/zero", dir+"/d/c.conf"))
+	require.NoError(t, os.Symlink("none", dir+"/d/d.conf"))
+	require.NoError(t, os.WriteFile(dir+"/d/e.conf", nil, 0o600))
+	require.NoError(t, os.Truncate(dir+"/d/e.conf", 1<<40))
+	_, err = FromArgs([]string{"--hostname-override=n", "--kubeconfig=/k", "--config=/dev/zero", "--config-dir=" + dir + "/d"}, io.Discard)
+	for _, text := range []string{
+		"--config: /dev/zero: has more bytes than the limit of 10485760", "d/b.conf: is a named pipe, not a file",
+		"d/c.conf: is a device, not a file", "d/d.conf: is a symbolic link to a missing file", "d/e.conf: has 1099511627776 bytes, more than the limit",
+	} {
+		require.ErrorContains(t, err, text)
+	}
 }

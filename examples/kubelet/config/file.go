@@ -1,24 +1,31 @@
 package config
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	yamlnodes "go.yaml.in/yaml/v3"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/yamlmerge"
 )
 
 const (
 	apiVersion = "kubelet.config.k8s.io/v1beta1"
 	kind       = "KubeletConfiguration"
+	// maxSize bounds a configuration file, in bytes, and maxWarnings the warnings of one.
+	maxSize, maxWarnings = 10 << 20, 50
 )
 
 // reader merges configuration files. It ignores unknown fields with a warning, because the versions
@@ -28,12 +35,36 @@ type reader struct {
 	warnings []string
 }
 
-// read merges a file, which is a complete KubeletConfiguration. Its error lists all invalid fields.
-func (r *reader) read(path string) error {
-	data, err := os.ReadFile(path)
+// load returns the content of a configuration file. It may be a pipe, such as --config=<(command).
+func load(path string) ([]byte, error) {
+	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	defer func() { _ = f.Close() }() // only read from
+	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	if len(data) > maxSize {
+		return nil, fmt.Errorf("%s: has more bytes than the limit of %d", path, maxSize)
+	}
+	return data, err
+}
+
+// loadDropIn returns the content of a drop-in. It must be a regular file: the start would wait for a
+// pipe without a writer.
+func loadDropIn(path string) ([]byte, error) {
+	r := fs.Reader{MaxSize: maxSize}.Read(path, fs.Stamp{})
+	switch {
+	case r.Vanished:
+		return nil, fmt.Errorf("%s: does not exist", path)
+	case r.Problem != "":
+		return nil, fmt.Errorf("%s: %s", path, r.Problem)
+	}
+	return r.Data, nil
+}
+
+// read merges the content of a file, which is a complete KubeletConfiguration. Its error lists all
+// invalid fields.
+func (r *reader) read(path string, data []byte) error {
 	expanded, err := yamlmerge.Expand(data)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -45,12 +76,20 @@ func (r *reader) read(path string) error {
 	if fields["apiVersion"] != apiVersion || fields["kind"] != kind {
 		return fmt.Errorf("%s: apiVersion %s, kind %s: want %s, %s", path, asJSON(fields["apiVersion"]), asJSON(fields["kind"]), apiVersion, kind)
 	}
-	var document yamlnodes.Node // has the line of each field
-	if err := yamlnodes.Unmarshal(data, &document); err != nil {
+	var document, second yamlnodes.Node // have the line of each field
+	documents := yamlnodes.NewDecoder(bytes.NewReader(data))
+	if err := documents.Decode(&document); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	c := checker{path: path, reader: r}
+	c := checker{path: path}
 	c.check(document.Content[0], fields, configurationType, "")
+	if err := documents.Decode(&second); err == nil && second.Content[0].ShortTag() != "!!null" {
+		c.warn(second.Content[0], "", "a second YAML document, ignored")
+	}
+	r.warnings = append(r.warnings, c.warnings...)
+	if c.more > 0 {
+		r.warnings = append(r.warnings, fmt.Sprintf("%s: %d more warnings", path, c.more))
+	}
 	if len(c.errs) > 0 {
 		return errors.Join(c.errs...)
 	}
@@ -65,49 +104,94 @@ func (r *reader) read(path string) error {
 
 // checker compares a file with the type of the configuration.
 type checker struct {
-	path   string
-	reader *reader
-	errs   []error
+	path     string
+	warnings []string
+	more     int // warnings beyond maxWarnings
+	errs     []error
 }
 
 // at returns the place of a node for messages.
 func (c *checker) at(node *yamlnodes.Node, field string) string {
-	return fmt.Sprintf("%s:%d: %s", c.path, node.Line, field)
+	place := fmt.Sprintf("%s:%d", c.path, node.Line)
+	if field != "" {
+		place += ": " + field
+	}
+	return place
 }
 
 func (c *checker) warn(node *yamlnodes.Node, field, text string) {
-	c.reader.warnings = append(c.reader.warnings, c.at(node, field)+": "+text)
+	if len(c.warnings) == maxWarnings {
+		c.more++
+		return
+	}
+	c.warnings = append(c.warnings, c.at(node, field)+": "+text)
 }
 
-// check checks the fields of a map against a structure. It removes unknown ones.
+// check checks the fields of a map against a structure, with the fields of merge keys. It removes
+// unknown ones: the decoder would accept them in another case.
 func (c *checker) check(node *yamlnodes.Node, fields map[string]any, t reflect.Type, prefix string) {
 	seen := map[string]bool{}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		key, value := node.Content[i], node.Content[i+1]
-		if value.Kind == yamlnodes.AliasNode {
-			value = value.Alias
+	c.members(node, fields, t, prefix, seen)
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if !seen[name] { // written in another way, such as !!binary
+			c.unknown(node, prefix+name)
+			delete(fields, name)
 		}
+	}
+}
+
+// members checks the members of one node of a map that are not in seen, and adds them.
+func (c *checker) members(node *yamlnodes.Node, fields map[string]any, t reflect.Type, prefix string, seen map[string]bool) {
+	own, merged := map[string]bool{}, []*yamlnodes.Node(nil)
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := target(node.Content[i]), target(node.Content[i+1])
 		name := key.Value
 		path := prefix + name
-		if name == "<<" { // a YAML merge
+		switch {
+		case key.ShortTag() == "!!merge":
+			merged = append(merged, value)
+			continue
+		case own[name]:
+			c.warn(key, path, "set twice; the last value counts")
 			continue
 		}
-		if seen[name] {
-			c.warn(key, path, "set twice; the last value counts")
+		own[name] = true
+		if seen[name] { // overridden
 			continue
 		}
 		seen[name] = true
 		f, ok := member(t, name)
 		if !ok {
-			c.unknown(key, path)
+			c.unknown(node.Content[i], path)
 			delete(fields, name)
 			continue
 		}
 		c.value(value, fields[name], pointed(f.Type), path)
 	}
+	for _, value := range slices.Backward(merged) {
+		objects := []*yamlnodes.Node{value}
+		if value.Kind == yamlnodes.SequenceNode {
+			objects = value.Content
+		}
+		for _, object := range objects {
+			c.members(target(object), fields, t, prefix, seen)
+		}
+	}
+}
+
+// target returns the node that an alias refers to, or the node itself.
+func target(node *yamlnodes.Node) *yamlnodes.Node {
+	if node.Kind == yamlnodes.AliasNode {
+		return node.Alias
+	}
+	return node
 }
 
 func (c *checker) unknown(key *yamlnodes.Node, path string) {
+	if len(c.warnings) == maxWarnings {
+		c.more++
+		return
+	}
 	var known []string
 	for _, s := range settings() {
 		if s.field != "" {
@@ -131,7 +215,7 @@ func (c *checker) value(node *yamlnodes.Node, value any, t reflect.Type, path st
 	case []any:
 		if t.Kind() == reflect.Slice && isTree(t.Elem()) && len(below) == len(node.Content) {
 			for i, one := range below {
-				c.value(node.Content[i], one, t.Elem(), fmt.Sprintf("%s[%d]", path, i))
+				c.value(target(node.Content[i]), one, t.Elem(), fmt.Sprintf("%s[%d]", path, i))
 			}
 			return
 		}

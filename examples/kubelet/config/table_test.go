@@ -124,7 +124,7 @@ The kubelet takes the flags and the fields of ` + "`KubeletConfiguration`" + ` (
 - Refused: another value than the default needs isolation, safety or accounting that this kubelet lacks. The kubelet does not start.
 
 A flag overrides its field in the file. Unknown fields of the file are ignored with a warning that contains file, line and the nearest known field.
-A value of the wrong type ends the start. Files in ` + "`--config-dir`" + ` whose names do not end in ` + "`.conf`" + ` are ignored with a warning.
+A value of the wrong type, a file of more than 10 MiB and a pipe or device in ` + "`--config-dir`" + ` end the start. Files in ` + "`--config-dir`" + ` whose names do not end in ` + "`.conf`" + ` are ignored with a warning.
 `)
 	standard := Default()
 	for _, g := range table() {
