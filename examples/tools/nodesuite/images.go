@@ -92,7 +92,7 @@ func suiteRecipes(p programs, busybox, pause v1.Image) ([]recipe, error) {
 	program := func(name string) string { return filepath.Join(p.images, name) }
 	porter := filepath.Join(p.kubernetes, "test/images/agnhost/porter")
 	agnhost := image.Files{}.Program("agnhost", program("agnhost")).Link("agnhost-2", "agnhost").
-		Program("usr/bin/curl", program("applets")).
+		Program("usr/bin/curl", program("applets")).Program("usr/bin/nmeter", program("applets")).
 		Program("localhost.crt", filepath.Join(porter, "localhost.crt")).Program("localhost.key", filepath.Join(porter, "localhost.key")).
 		Folder("uploads", 0o755).File("etc/passwd", users).File("etc/group", groups)
 	plain := []string{"sh"}
