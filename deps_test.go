@@ -137,9 +137,9 @@ var floors = map[string]floor{
 	"syncloop/podsource":  {own: []string{"syncloop", "podworkers"}, outside: 85, forbid: noGRPC},
 	"cri/pods/actions":    {own: []string{"cri/cgroups", "pleg/observed", "probe"}, outside: 85, forbid: noGRPC},
 	"cri/pods/labels":     {outside: 120, forbid: noCore},
-	"cri/pods/request":    {own: []string{"cri/cgroups", "cri/pods/labels", "volume", "volume/hostpath"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
+	"cri/pods/request":    {own: []string{"cri/cgroups", "cri", "cri/pods/labels", "volume", "volume/hostpath"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
 	"cri/pods/podfiles": {
-		own:     []string{"cri/cgroups", "cri/pods/labels", "cri/pods/request", "volume", "volume/hostpath"},
+		own:     []string{"cri/cgroups", "cri", "cri/pods/labels", "cri/pods/request", "volume", "volume/hostpath"},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
 	"cri/pods/observe": {

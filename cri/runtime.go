@@ -42,6 +42,9 @@ func DialRuntime(ctx context.Context, cfg ClientConfig) (*RuntimeClient, error) 
 // Name returns the runtime's name from the first connection, such as "containerd".
 func (c *RuntimeClient) Name() string { return c.name }
 
+// Endpoint returns the runtime's endpoint as a unix:// URL.
+func (c *RuntimeClient) Endpoint() string { return c.link.endpoint }
+
 // Close ends the connection and all its calls, and waits until they have returned. Later calls to
 // the runtime fail with ErrClosed. Close may be called again, but not from a handler of
 // GetContainerEvents.

@@ -10,6 +10,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/logs"
 )
@@ -60,7 +61,7 @@ func ExampleRotator() {
 	defer runtime.Close()
 
 	rotator := must(logs.NewRotator(logs.RotatorConfig{
-		Runtime: runtime,
+		Runtime: runtime, Owner: cri.Owner{Unlabelled: true},
 		MaxSize: 1, // bytes
 		OnRotate: func(r logs.Rotation) {
 			fmt.Println(filepath.Base(r.Path), "rotated:", r.Rotated != "", r.Err)

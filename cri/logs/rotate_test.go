@@ -107,6 +107,7 @@ func (c *oneContainer) ReopenContainerLog(context.Context, string) error {
 
 func newRotator(t testing.TB, cfg RotatorConfig) *Rotator {
 	t.Helper()
+	cfg.Owner.Unlabelled = true
 	r, err := NewRotator(cfg)
 	require.NoError(t, err)
 	return r

@@ -29,6 +29,8 @@ type RotatorRuntime interface {
 type RotatorConfig struct {
 	// Runtime is the runtime of the containers. Required.
 	Runtime RotatorRuntime
+	// Owner owns the containers. Logs of other owners are not rotated. Required.
+	Owner cri.Owner
 	// MaxSize is the size in bytes at which a log is rotated, the kubelet's containerLogMaxSize.
 	// Default: 10 MiB. A negative value disables rotation.
 	MaxSize int64
@@ -76,6 +78,7 @@ type Rotator struct {
 func NewRotator(cfg RotatorConfig) (*Rotator, error) {
 	f := fields.Of("logs: RotatorConfig")
 	f.Required("Runtime", cfg.Runtime)
+	f.Checked(cfg.Owner.Check())
 	fields.Default(&cfg.MaxSize, 10<<20)
 	fields.Default(&cfg.MaxFiles, 5)
 	fields.Default(&cfg.Period, 10*time.Second)
@@ -129,7 +132,7 @@ func (r *Rotator) round(ctx context.Context) {
 		return
 	}
 	known := make(map[string]*rotating, len(list))
-	for _, c := range list {
+	for _, c := range r.cfg.Owner.Containers(list) {
 		if c.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
 			continue // runtimes may ignore the filter
 		}

@@ -43,7 +43,7 @@ type ImagesForgetter interface {
 	Forget(pod types.UID)
 }
 
-// Config configures a Manager. Runtime, Images and RuntimeName are required.
+// Config configures a Manager. Runtime, Images, RuntimeName and Owner are required.
 type Config struct {
 	// Runtime runs sandboxes and containers. Required.
 	Runtime Runtime
@@ -53,6 +53,8 @@ type Config struct {
 	// RuntimeName is the prefix of container IDs, as cri.Versioner reports it, such as
 	// "containerd". Required.
 	RuntimeName string
+	// Owner owns the pods of this Manager in the runtime and in LogRoot. Required.
+	Owner cri.Owner
 
 	// LogRoot is the directory with one log directory per pod. Default: /var/log/pods.
 	LogRoot string
@@ -167,7 +169,7 @@ func New(cfg Config) (*Manager, error) {
 		return nil, err
 	}
 	builder, err := request.New(request.Config{
-		Node: cfg.Node, DNS: cfg.DNS, LogRoot: cfg.LogRoot, CgroupParent: cfg.CgroupParent, Event: cfg.Event, Inputs: cfg.Inputs,
+		Node: cfg.Node, DNS: cfg.DNS, Owner: cfg.Owner, LogRoot: cfg.LogRoot, CgroupParent: cfg.CgroupParent, Event: cfg.Event, Inputs: cfg.Inputs,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("pods: %w", err)
@@ -184,7 +186,7 @@ func New(cfg Config) (*Manager, error) {
 		cfg:       cfg,
 		builder:   builder,
 		log:       cfg.Logger,
-		files:     podfiles.Layout{LogRoot: cfg.LogRoot, LinkDir: cfg.LinkDir, PodDir: cfg.PodDir},
+		files:     podfiles.Layout{Owner: cfg.Owner, LogRoot: cfg.LogRoot, LinkDir: cfg.LinkDir, PodDir: cfg.PodDir},
 		gate:      newGate(cfg.MaxConcurrentStarts, placeLimit),
 		stops:     newGate(maxStops, stopPlaceLimit),
 		crashLoop: backoff.New(backoff.Config{Max: cfg.MaxCrashLoopDelay}),
@@ -215,6 +217,7 @@ func (c *Config) complete() error {
 	f.Required("Runtime", c.Runtime)
 	f.Required("Images", c.Images)
 	f.Required("RuntimeName", c.RuntimeName)
+	f.Checked(c.Owner.Check())
 	fields.Number(f, "MaxConcurrentStarts", &c.MaxConcurrentStarts, 4)
 	fields.Number(f, "MaxCrashLoopDelay", &c.MaxCrashLoopDelay, 300*time.Second)
 	fields.Default(&c.LogRoot, "/var/log/pods")

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/cri/pods/request"
@@ -19,7 +20,7 @@ import (
 )
 
 func TestNewRefuses(t *testing.T) {
-	good := Config{Runtime: &recorder{}, Images: &presentImages{}, RuntimeName: "fake"}
+	good := Config{Runtime: &recorder{}, Images: &presentImages{}, RuntimeName: "fake", Owner: cri.Owner{Name: "edge"}}
 	_, err := New(good)
 	require.NoError(t, err)
 	for field, spoil := range map[string]func(*Config){
@@ -28,6 +29,7 @@ func TestNewRefuses(t *testing.T) {
 		"RuntimeName":         func(c *Config) { c.RuntimeName = "" },
 		"MaxConcurrentStarts": func(c *Config) { c.MaxConcurrentStarts = -1 },
 		"MaxCrashLoopDelay":   func(c *Config) { c.MaxCrashLoopDelay = -1 },
+		"Owner":               func(c *Config) { c.Owner = cri.Owner{} },
 		"LogRoot":             func(c *Config) { c.LogRoot = "relative" },
 	} {
 		cfg := good

@@ -26,7 +26,7 @@ func (m *Manager) containerConfig(ctx context.Context, in request.Instance) (*ru
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Join(m.files.LogDir(identityOf(in.Pod).Pod), in.Container.Name), 0o755); err != nil {
+	if err := m.files.MakeLogDir(identityOf(in.Pod).Pod, in.Container.Name); err != nil {
 		return nil, fmt.Errorf("log directory: %w", err)
 	}
 	return config, nil

@@ -4,8 +4,8 @@
 //
 // A Manager gets a pod and the pod's state in the runtime, and does the next steps:
 //
-//	manager, err := pods.New(pods.Config{Runtime: runtime, Images: images, RuntimeName: "containerd"})
-//	observer, err := observe.New(observe.Config{Runtime: runtime, RuntimeName: "containerd"})
+//	manager, err := pods.New(pods.Config{Runtime: runtime, Images: images, RuntimeName: "containerd", Owner: owner})
+//	observer, err := observe.New(observe.Config{Runtime: runtime, RuntimeName: "containerd", Owner: owner})
 //	...
 //	status, err := observer.PodStatus(ctx, pod.UID)
 //	...
@@ -32,6 +32,18 @@
 //	garbage   removes leftovers of pods from the runtime
 //	podfiles  logs, links and termination messages on the disk
 //	labels    names of labels and annotations in the runtime
+//
+// # Owners
+//
+// Several agents can share a runtime and a LogRoot. Each has a cri.Owner: a name, which is a label
+// on its sandboxes and containers, or cri.Owner{Unlabelled: true} for all pods without that label,
+// as examples/kubelet has. Pods of other owners are invisible to the Manager, its observer and its
+// garbage collection, and so are their logs: a file .owner in a pod's log directory has the name.
+// An upstream kubelet ignores owners and removes the pods and logs of all others.
+//
+// The owner separates neither images, whose collection spares the images of all containers, nor
+// cgroups: an agent with PodCgroups needs a parent cgroup of its own, because a kubelet removes
+// unknown pod cgroups below its own.
 //
 // # A sync
 //

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods"
@@ -34,7 +35,7 @@ func newAgent(runtimeConfig fake.Config, change func(*pods.Config)) agent {
 	check(err)
 	runtime, err := fake.New(runtimeConfig)
 	check(err)
-	cfg := pods.Config{Runtime: runtime, RuntimeName: "fake", LogRoot: dir}
+	cfg := pods.Config{Runtime: runtime, RuntimeName: "fake", Owner: cri.Owner{Unlabelled: true}, LogRoot: dir}
 	cfg.Images, err = images.New(images.Config{Service: runtime})
 	check(err)
 	cfg.Hooks, err = hooks.New(hooks.Config{Exec: runtime})
@@ -43,7 +44,7 @@ func newAgent(runtimeConfig fake.Config, change func(*pods.Config)) agent {
 	a := agent{stop: func() { _, _ = runtime.Close(), os.RemoveAll(dir) }}
 	a.manager, err = pods.New(cfg)
 	check(err)
-	a.observer, err = observe.New(observe.Config{Runtime: runtime, RuntimeName: "fake"})
+	a.observer, err = observe.New(observe.Config{Runtime: runtime, RuntimeName: "fake", Owner: cri.Owner{Unlabelled: true}})
 	check(err)
 	a.collector, err = garbage.New(garbage.Config{Runtime: runtime, Pods: a.manager})
 	check(err)

@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/cri/pods/resize"
@@ -176,7 +177,7 @@ func TestRemovePod(t *testing.T) {
 func TestLogStage(t *testing.T) {
 	stagestest.Run(t, func(t testing.TB) stagestest.Harness {
 		dir := t.TempDir()
-		cfg := LogStageConfig{LogRoot: filepath.Join(dir, "logs"), LinkDir: filepath.Join(dir, "links")}
+		cfg := LogStageConfig{Owner: cri.Owner{Unlabelled: true}, LogRoot: filepath.Join(dir, "logs"), LinkDir: filepath.Join(dir, "links")}
 		require.NoError(t, os.Mkdir(cfg.LinkDir, 0o700))
 		logs := func(pod *v1.Pod) error {
 			container := filepath.Join(LogDir(cfg.LogRoot, pod.Namespace, pod.Name, pod.UID), "c")
@@ -209,9 +210,9 @@ func TestLogStage(t *testing.T) {
 
 func TestLogStageLeavesOtherFilesAlone(t *testing.T) {
 	dir := t.TempDir()
-	_, err := NewLogStage(LogStageConfig{LogRoot: "logs"})
+	_, err := NewLogStage(LogStageConfig{Owner: cri.Owner{Unlabelled: true}, LogRoot: "logs"})
 	require.ErrorContains(t, err, "LogStageConfig.LogRoot")
-	s, err := NewLogStage(LogStageConfig{LogRoot: dir})
+	s, err := NewLogStage(LogStageConfig{Owner: cri.Owner{Unlabelled: true}, LogRoot: dir})
 	require.NoError(t, err)
 	for _, other := range []string{"kube", "a_b_"} {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, other), 0o700))

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/request"
@@ -86,7 +87,7 @@ func (n *goldenNode) manager(t *testing.T, rt *golden.Runtime) *pods.Manager {
 	pulls, err := images.New(images.Config{Service: rt})
 	require.NoError(t, err)
 	m, err := pods.New(pods.Config{
-		Runtime: rt, Images: pulls, RuntimeName: "fake",
+		Runtime: rt, Images: pulls, RuntimeName: "fake", Owner: cri.Owner{Unlabelled: true},
 		LogRoot: filepath.Join(n.dir, "logs"), PodDir: n.podDir,
 		CgroupParent: n.cgroupOf,
 		Hooks:        noHooks{},

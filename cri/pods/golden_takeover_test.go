@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods"
@@ -66,7 +67,7 @@ func takeOver(t *testing.T, record golden.Record) {
 		defer rt.Close()
 		rebuild(t, rt, record, filepath.Join(dir, "logs"))
 		manager, err := pods.New(pods.Config{
-			Runtime: rt, Images: noImages{t}, RuntimeName: "fake", LogRoot: filepath.Join(dir, "logs"),
+			Runtime: rt, Images: noImages{t}, RuntimeName: "fake", Owner: cri.Owner{Unlabelled: true}, LogRoot: filepath.Join(dir, "logs"),
 			PodDir: func(uid types.UID) string { return filepath.Join(dir, string(uid)) },
 		})
 		require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/internal/testkit/golden"
@@ -150,7 +151,7 @@ func (n *goldenNode) replay(t *testing.T, want golden.Record) golden.Record {
 }
 
 func observer(t *testing.T, rt observe.Runtime) *observe.Observer {
-	o, err := observe.New(observe.Config{Runtime: rt, RuntimeName: "fake"})
+	o, err := observe.New(observe.Config{Runtime: rt, RuntimeName: "fake", Owner: cri.Owner{Unlabelled: true}})
 	require.NoError(t, err)
 	return o
 }

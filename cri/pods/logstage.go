@@ -8,12 +8,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/podfiles"
 	"github.com/podwright/podwright/internal/fields"
 )
 
 // LogStageConfig configures a LogStage. Its fields are the same as in Config.
 type LogStageConfig struct {
+	// Owner owns the pods. Logs of other owners stay. Required.
+	Owner cri.Owner
 	// LogRoot is the directory with one log directory per pod. Default: /var/log/pods.
 	LogRoot string
 	// LinkDir is the directory of symbolic links to container logs. Optional.
@@ -29,10 +32,11 @@ func NewLogStage(cfg LogStageConfig) (*LogStage, error) {
 	f := fields.Of("pods: LogStageConfig")
 	fields.Default(&cfg.LogRoot, "/var/log/pods")
 	f.Absolute("LogRoot", cfg.LogRoot)
+	f.Checked(cfg.Owner.Check())
 	if err := f.Err(); err != nil {
 		return nil, err
 	}
-	return &LogStage{podfiles.Layout{LogRoot: cfg.LogRoot, LinkDir: cfg.LinkDir}}, nil
+	return &LogStage{podfiles.Layout{Owner: cfg.Owner, LogRoot: cfg.LogRoot, LinkDir: cfg.LinkDir}}, nil
 }
 
 // Prepare does nothing: SyncPod makes the log directory with the sandbox.

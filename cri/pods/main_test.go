@@ -195,6 +195,7 @@ func harnessOn(t *testing.T, rt cri.RuntimeService, cfg Config) *harness {
 	h := &harness{t: t, dir: t.TempDir(), runtime: &recorder{RuntimeService: rt}, cfg: cfg}
 	require.NoError(t, os.WriteFile(filepath.Join(h.dir, "resolv.conf"), []byte("nameserver 10.0.0.1\nsearch example.org\n"), 0o600))
 	h.cfg.Runtime = h.runtime
+	h.cfg.Owner = cri.Owner{Name: "test"}
 	h.cfg.LogRoot = filepath.Join(h.dir, "pods")
 	h.cfg.LinkDir = filepath.Join(h.dir, "containers")
 	h.cfg.PodDir = func(uid types.UID) string { return filepath.Join(h.dir, "kubelet", string(uid)) }
@@ -209,6 +210,15 @@ func harnessOn(t *testing.T, rt cri.RuntimeService, cfg Config) *harness {
 	return h
 }
 
+// beside returns a harness with another owner and other files on the same runtime.
+func (h *harness) beside(owner string) *harness {
+	dir := h.t.TempDir()
+	other := &harness{t: h.t, dir: dir, runtime: h.runtime, cfg: h.cfg}
+	other.cfg.Owner, other.cfg.LogRoot = cri.Owner{Name: owner}, filepath.Join(dir, "pods")
+	other.restart()
+	return other
+}
+
 // restart simulates a crash of the agent: it makes a new Manager on the same runtime.
 func (h *harness) restart() {
 	h.t.Helper()
@@ -216,7 +226,7 @@ func (h *harness) restart() {
 	h.m, err = New(h.cfg)
 	require.NoError(h.t, err)
 	h.seen, err = observe.New(observe.Config{
-		Runtime: h.cfg.Runtime, RuntimeName: h.cfg.RuntimeName, NodeIPs: func() []string { return h.cfg.Node.IPs },
+		Runtime: h.cfg.Runtime, RuntimeName: h.cfg.RuntimeName, Owner: h.cfg.Owner, NodeIPs: func() []string { return h.cfg.Node.IPs },
 	})
 	require.NoError(h.t, err)
 	h.garbage, err = garbage.New(garbage.Config{Runtime: h.cfg.Runtime, Pods: h.m})

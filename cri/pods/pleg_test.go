@@ -82,7 +82,8 @@ func TestPLEGRuntime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			plegtest.Run(t, plegtest.Config{Around: synctest.Test, Start: func(t *testing.T) plegtest.Subject {
 				h := newHarness(t, cfg)
-				return plegtest.Subject{Runtime: h.seen, Pods: hand{h, h.runtime.RuntimeService, testPod("a", "b")}}
+				own, foreign := hand{h, h.runtime.RuntimeService, testPod("a", "b")}, hand{h.beside("other"), h.runtime.RuntimeService, testPod("a", "b")}
+				return plegtest.Subject{Runtime: h.seen, Pods: own, Foreign: foreign}
 			}})
 		})
 	}
@@ -90,9 +91,9 @@ func TestPLEGRuntime(t *testing.T) {
 
 func TestContainerdPLEGRuntime(t *testing.T) {
 	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
-		hand := hand{h, h.runtime.RuntimeService, pod}
+		own, foreign := hand{h, h.runtime.RuntimeService, pod}, hand{h.beside("other"), h.runtime.RuntimeService, pod}
 		plegtest.Run(t, plegtest.Config{Start: func(*testing.T) plegtest.Subject {
-			return plegtest.Subject{Runtime: h.seen, Pods: hand}
+			return plegtest.Subject{Runtime: h.seen, Pods: own, Foreign: foreign}
 		}})
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -85,7 +84,7 @@ func (w *sandboxWait) NotBefore() time.Time { return w.until }
 func (s *podSync) createSandbox(ctx context.Context) (string, error) {
 	const failed = "FailedCreatePodSandBox"
 	s.step("creating the sandbox")
-	if err := os.MkdirAll(s.sandbox.config.LogDirectory, 0o755); err != nil {
+	if err := s.m.files.MakeLogDir(s.identity.Pod, ""); err != nil {
 		return failed, fmt.Errorf("log directory: %w", err)
 	}
 	handler, err := s.runtimeHandler(ctx)

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/pleg/observed"
@@ -149,6 +150,8 @@ func TestNameReserved(t *testing.T) {
 // C28: the restart count continues after a runtime has lost its state.
 func TestRestartCountFromLogs(t *testing.T) {
 	h := newHarness(t, fake.Config{})
+	h.cfg.Owner = cri.Owner{Unlabelled: true}
+	h.restart()
 	pod := testPod("a")
 	dir := filepath.Join(h.dir, "pods", "shop_web_0d1e", "a")
 	require.NoError(t, os.MkdirAll(dir, 0o755))

@@ -26,9 +26,14 @@ import (
 // ShutdownTimeout of a part default to the field of that name here. A callback of a part that the
 // Syncer uses itself, such as PLEG.OnEvent, is called after the Syncer's own.
 type Config struct {
-	// Pods configures the manager of pods on the runtime. Its Runtime, RuntimeName and Images are
-	// required.
+	// Pods configures the manager of pods on the runtime. Its Runtime, RuntimeName, Images and Owner
+	// are required.
 	Pods pods.Config
+	// AdoptUnlabelled makes the agent take over pods that it desires and that have no owner's label,
+	// such as pods of an upstream kubelet or of an agent's earlier version without an owner. An adopted pod keeps
+	// running and stays adopted until its removal, also if the agent restarts. Only pods whose UID
+	// a source names are adopted. It requires Pods.Owner.Name and the default PLEG.Runtime.
+	AdoptUnlabelled bool
 	// Checkpoint stores the status and the probe results of each pod for the next agent after a
 	// crash. Required.
 	Checkpoint *checkpoint.Store
@@ -101,6 +106,9 @@ func (c Config) withDefaults() (Config, error) {
 	fields.Default(&c.OnSync, func(podworkers.Work) {})
 	fields.Default(&c.Event, func(v1.ObjectReference, string, string, string) {})
 	fields.Logger(&c.Logger)
+	if c.AdoptUnlabelled && (c.Pods.Owner.Name == "" || c.Pods.Owner.Adopts != nil || c.PLEG.Runtime != nil) {
+		f.Refuse("AdoptUnlabelled requires Pods.Owner.Name, and excludes Pods.Owner.Adopts and PLEG.Runtime")
+	}
 	if c.Handler.Sources == nil {
 		if c.Handler.Sources, _ = c.Loop.Pods.(syncloop.SourceReadiness); c.Handler.Sources == nil {
 			c.Handler.Sources = alwaysReady{}

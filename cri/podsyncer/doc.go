@@ -4,7 +4,7 @@
 //
 //	syncer, err := podsyncer.New(podsyncer.Config{
 //		Loop:       syncloop.Config{Pods: merger},  // the desired pods
-//		Pods:       pods.Config{Runtime: runtime, RuntimeName: "containerd", Images: images},
+//		Pods:       pods.Config{Runtime: runtime, RuntimeName: "containerd", Images: images, Owner: cri.Owner{Name: "edge"}},
 //		Probes:     probe.Config{Probers: probers}, // a prober per kind of probe
 //		Checkpoint: store,                          // the state that survives a crash
 //		Stages:     list,                           // volumes, cgroups, folders

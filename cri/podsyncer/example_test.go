@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods"
@@ -37,7 +38,8 @@ func Example() {
 	merger := must(podsource.NewMerger(podsource.MergerConfig{}))
 	syncer := must(podsyncer.New(podsyncer.Config{
 		Pods: pods.Config{
-			Runtime: runtime, RuntimeName: "fake", Images: must(images.New(images.Config{Service: runtime})),
+			Runtime: runtime, RuntimeName: "fake", Owner: cri.Owner{Name: "example"},
+			Images:  must(images.New(images.Config{Service: runtime})),
 			LogRoot: filepath.Join(dir, "logs"), PodDir: folders.Pod,
 		},
 		Probes: probe.Config{Probers: map[probe.Handler]probe.Prober{probe.Exec: must(exec.New(exec.Config{Runtime: runtime}))}},

@@ -18,6 +18,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods"
@@ -44,6 +45,10 @@ type harness struct {
 	// calls is the agents' view of the runtime.
 	calls *testagent.Runtime
 
+	// owner owns the pods of the agents. Default: "test".
+	owner cri.Owner
+	// adopt is Config.AdoptUnlabelled.
+	adopt        bool
 	desired      []*v1.Pod
 	span         func(context.Context, string, ...slog.Attr) (context.Context, func(error))
 	networkReady func() error
@@ -71,7 +76,7 @@ func inHarness(t *testing.T, cfg fake.Config, test func(*harness)) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		n, rt := testagent.NewNode(t, cfg)
-		w := &harness{Node: n, t: t, dir: dir, runtime: rt, calls: testagent.NewRuntime(rt), actuated: resize.NewMemory()}
+		w := &harness{Node: n, t: t, dir: dir, runtime: rt, calls: testagent.NewRuntime(rt), actuated: resize.NewMemory(), owner: cri.Owner{Name: "test"}}
 		defer func() {
 			if w.stop != nil {
 				w.stop()
@@ -80,6 +85,14 @@ func inHarness(t *testing.T, cfg fake.Config, test func(*harness)) {
 		}()
 		test(w)
 	})
+}
+
+// beside returns a harness for agents with another owner and folders of their own on the same
+// runtime. Only the logs are in the same folder.
+func (w *harness) beside(owner cri.Owner) *harness {
+	dir := w.t.TempDir()
+	require.NoError(w.t, os.Symlink(w.logs(), filepath.Join(dir, "logs")))
+	return &harness{Node: w.Node, t: w.t, dir: dir, runtime: w.runtime, calls: w.calls, actuated: resize.NewMemory(), owner: owner}
 }
 
 type events struct {
@@ -155,12 +168,13 @@ func (w *harness) config(n *node) Config {
 	n.merger = must(podsource.NewMerger(podsource.MergerConfig{}))
 	return Config{
 		Pods: pods.Config{
-			Runtime: runtime, RuntimeName: "fake", LogRoot: w.logs(), LinkDir: w.links(), PodDir: n.folders.Pod,
+			Runtime: runtime, RuntimeName: "fake", Owner: w.owner, LogRoot: w.logs(), LinkDir: w.links(), PodDir: n.folders.Pod,
 			Images:   must(images.New(images.Config{Service: w.runtime})),
 			Actuated: w.actuated,
 			Inputs:   request.Inputs{HandlerFeatures: func(*v1.Pod) request.HandlerFeatures { return request.HandlerFeatures{RecursiveReadOnlyMounts: true} }},
 		},
-		Checkpoint: w.store(), Statuses: writer.Config{Sinks: w.sinks}, Logger: log, Event: w.events.add, NetworkReady: w.networkReady, HostIPs: w.hostIPs, Span: w.span, Elsewhere: w.elsewhere,
+		AdoptUnlabelled: w.adopt,
+		Checkpoint:      w.store(), Statuses: writer.Config{Sinks: w.sinks}, Logger: log, Event: w.events.add, NetworkReady: w.networkReady, HostIPs: w.hostIPs, Span: w.span, Elsewhere: w.elsewhere,
 		Probes: probe.Config{Probers: map[probe.Handler]probe.Prober{probe.Exec: must(exec.New(exec.Config{Runtime: runtime}))}},
 		Stages: must(stages.New(stages.Config{Stages: append([]stages.Entry{{Name: "folder", Release: stages.Gone, Stage: n.folders}}, w.stages...)})),
 		Loop:   syncloop.Config{Pods: n.merger},

@@ -57,6 +57,7 @@ type Syncer struct {
 	// sync.
 	explanations perPod[string]
 
+	adopter      *adopter // nil without Config.AdoptUnlabelled
 	sinks        *podSinks
 	releaser     *stages.Releaser
 	leftoverScan leftoverScan
@@ -80,6 +81,11 @@ func New(cfg Config) (*Syncer, error) {
 		cfg: cfg, log: cfg.Logger, event: recorder(cfg.Event), observer: newObserver(),
 		stages: cfg.Stages, podLocks: newPodLocks(), desired: cmp.Or(cfg.Handler.Desired, new(syncloop.Desired)),
 	}
+	if cfg.AdoptUnlabelled {
+		if err := s.adoptUnlabelled(); err != nil {
+			return nil, fmt.Errorf("podsyncer: adoption of pods: %w", err)
+		}
+	}
 	s.sinks, s.pruner, s.collector = newPodSinks(s), newPruner(s), newCollector(s)
 	for _, build := range []func() error{s.buildPods, s.buildPLEG, s.buildStatuses, s.buildProbes, s.buildReleaser, s.buildWorkers, s.buildHandler, s.buildLoop} {
 		if err := build(); err != nil {
@@ -100,7 +106,7 @@ func (s *Syncer) buildPods() (err error) {
 func (s *Syncer) buildPLEG() (err error) {
 	cfg := s.cfg.PLEG
 	if cfg.Runtime == nil {
-		cfg.Runtime, err = observe.New(observe.Config{Runtime: s.cfg.Pods.Runtime, RuntimeName: s.cfg.Pods.RuntimeName, Logger: s.log})
+		cfg.Runtime, err = observe.New(observe.Config{Runtime: s.cfg.Pods.Runtime, RuntimeName: s.cfg.Pods.RuntimeName, Owner: s.cfg.Pods.Owner, Logger: s.log})
 		if err != nil {
 			return err
 		}

@@ -14,7 +14,8 @@ var ErrAlreadyRun = fields.AlreadyRun("podsyncer")
 
 // Run runs the loop, the workers and all other parts until ctx is done. It leaves the pods running.
 // It returns nil, or an error that lists the calls that did not return within ShutdownTimeout. A
-// second Run returns ErrAlreadyRun.
+// second Run returns ErrAlreadyRun. If another process with the same Pods.Owner uses the runtime, the
+// error wraps cri.ErrOwnerInUse.
 func (s *Syncer) Run(ctx context.Context) error { return s.RunWith(ctx) }
 
 // RunWith is Run with further parts: the Run methods of the agent's own components. When ctx is
@@ -25,6 +26,13 @@ func (s *Syncer) RunWith(ctx context.Context, parts ...func(context.Context) err
 	if s.ran.Swap(true) {
 		return ErrAlreadyRun
 	}
+	lock, err := s.lockOwner()
+	if err != nil {
+		return fmt.Errorf("podsyncer: %w", err)
+	}
+	if lock != nil {
+		defer lock.Close()
+	}
 	ctx, stopActing := context.WithCancel(ctx)
 	defer stopActing()
 	below, stopObserving := context.WithCancel(context.WithoutCancel(ctx))
@@ -32,7 +40,7 @@ func (s *Syncer) RunWith(ctx context.Context, parts ...func(context.Context) err
 	observing := make(chan error, 1)
 	go func() { observing <- run.All(below, ending(stopActing, s.observer.Run), ending(stopActing, s.write)) }()
 	acting := []func(context.Context) error{s.probes.Run, s.sinks.Run, s.releaser.Run, s.pruner.Run, s.collector.Run, s.workers.Run, s.loop.Run}
-	err := run.All(ctx, append(acting, parts...)...)
+	err = run.All(ctx, append(acting, parts...)...)
 	stopObserving()
 	err = errors.Join(err, <-observing)
 	if names := s.pods.Overdue(); len(names) > 0 {

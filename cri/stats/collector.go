@@ -26,9 +26,11 @@ type Runtime interface {
 	ListPodSandboxStats(ctx context.Context, filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error)
 }
 
-// CollectorConfig configures a Collector. Runtime is required.
+// CollectorConfig configures a Collector. Runtime and Owner are required.
 type CollectorConfig struct {
 	Runtime Runtime
+	// Owner owns the pods to measure.
+	Owner cri.Owner
 	// Reader reads cgroups. Optional: without it all figures come from the runtime.
 	Reader *Reader
 	// PodCgroups returns the paths of the pods' cgroups by pod UID. The cgroups of a pod's
@@ -61,6 +63,7 @@ const storageAge = 10 * time.Second
 func NewCollector(cfg CollectorConfig) (*Collector, error) {
 	f := fields.Of("stats: CollectorConfig")
 	f.Required("Runtime", cfg.Runtime)
+	f.Checked(cfg.Owner.Check())
 	if cfg.Reader != nil && cfg.PodCgroups == nil {
 		f.Refuse("PodCgroups is required with Reader")
 	}
@@ -96,7 +99,7 @@ func (c *Collector) Collect(ctx context.Context, w Wanted) (pods []Pod, unread [
 	if err != nil {
 		return nil, nil, err
 	}
-	pods = Running(sandboxes, containers)
+	pods = Running(c.cfg.Owner.Sandboxes(sandboxes), c.cfg.Owner.Containers(containers))
 	var cgroups map[string]string
 	if c.cfg.Reader != nil {
 		cgroups = c.cfg.PodCgroups()

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/stats"
 )
@@ -69,7 +70,7 @@ func (s *scene) container(sandbox string, config *runtimeapi.PodSandboxConfig, n
 }
 
 func (s *scene) collector(change func(*stats.CollectorConfig)) *stats.Collector {
-	cfg := stats.CollectorConfig{Runtime: s}
+	cfg := stats.CollectorConfig{Owner: cri.Owner{Unlabelled: true}, Runtime: s}
 	change(&cfg)
 	c, err := stats.NewCollector(cfg)
 	require.NoError(s.t, err)
@@ -121,7 +122,7 @@ func TestConfig(t *testing.T) {
 	_, err := stats.NewCollector(stats.CollectorConfig{})
 	require.ErrorContains(t, err, "CollectorConfig.Runtime is required")
 	s := newScene(t)
-	_, err = stats.NewCollector(stats.CollectorConfig{Runtime: s, Reader: v2(t, fstest.MapFS{})})
+	_, err = stats.NewCollector(stats.CollectorConfig{Owner: cri.Owner{Unlabelled: true}, Runtime: s, Reader: v2(t, fstest.MapFS{})})
 	require.ErrorContains(t, err, "CollectorConfig.PodCgroups is required")
 }
 

@@ -7,6 +7,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/stats"
 )
@@ -23,7 +24,7 @@ func ExampleCollector() {
 	}, pod))
 	_ = must(0, runtime.StartContainer(ctx, id))
 
-	collector := must(stats.NewCollector(stats.CollectorConfig{Runtime: runtime}))
+	collector := must(stats.NewCollector(stats.CollectorConfig{Owner: cri.Owner{Unlabelled: true}, Runtime: runtime}))
 	pods, _, err := collector.Collect(ctx, stats.Wanted{Storage: true})
 	if err != nil {
 		log.Fatal(err)

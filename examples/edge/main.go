@@ -63,6 +63,7 @@ func main() {
 	shown := must(filesink.New(filesink.Config{Path: filepath.Join(*root, "status.json"), Logger: slog.Default()}))
 	syncer := must(podsyncer.New(podsyncer.Config{
 		Pods: pods.Config{
+			Owner:   cri.Owner{Name: "edge"},
 			Runtime: runtime, RuntimeName: runtime.Name(), Images: must(images.New(images.Config{Service: service, Event: event})),
 			LogRoot: filepath.Join(*root, "logs"), PodDir: folders.Pod, Inputs: request.Inputs{Volumes: request.HostPaths{}},
 		},

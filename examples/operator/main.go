@@ -62,6 +62,7 @@ func main() {
 	kept := func(uid types.UID) string { return filepath.Join(*state, string(uid)+".json") }
 	syncer := must(podsyncer.New(podsyncer.Config{
 		Pods: pods.Config{
+			Owner:   cri.Owner{Name: "operator"},
 			Runtime: runtime, RuntimeName: runtime.Name(), LogRoot: *logs,
 			Images: must(images.New(images.Config{Service: service, Event: event})),
 		},

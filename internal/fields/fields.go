@@ -34,6 +34,13 @@ func (c *Check) Refuse(format string, args ...any) {
 	c.errs = append(c.errs, fmt.Errorf("%s.%w", c.config, fmt.Errorf(format, args...)))
 }
 
+// Checked adds an error whose text begins with a field's name. It ignores nil.
+func (c *Check) Checked(err error) {
+	if err != nil {
+		c.Refuse("%w", err)
+	}
+}
+
 // Required refuses a missing value: an empty string, nil, or an interface with a nil
 // pointer, function, map or channel.
 func (c *Check) Required(field string, value any) {

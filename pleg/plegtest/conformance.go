@@ -32,6 +32,9 @@ type Subject struct {
 	Runtime pleg.Runtime
 	// Pods changes pods of the runtime.
 	Pods Pods
+	// Foreign changes pods of another owner in the same runtime, which must be invisible. Optional:
+	// without it the rule about owners is skipped.
+	Foreign Pods
 }
 
 // Pods changes pods of a runtime. Each method returns when the change is done: a query that
@@ -100,6 +103,9 @@ func (c testCase) try(ctx context.Context, s Subject, timeout time.Duration) err
 	defer cancelCleaning()
 	for i := range p.pods {
 		err = errors.Join(err, wrap("clean up", s.Pods.Remove(cleaning, p.uid(i))))
+		if s.Foreign != nil {
+			err = errors.Join(err, wrap("clean up", s.Foreign.Remove(cleaning, p.uid(i))))
+		}
 	}
 	return err
 }

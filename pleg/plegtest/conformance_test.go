@@ -52,6 +52,8 @@ type defective struct {
 	list   func(context.Context) ([]observed.ListedPod, error)
 	look   func(context.Context, types.UID) (*observed.Pod, error)
 	events func(context.Context, func(types.UID)) error
+	// foreign changes the pods of another owner.
+	foreign Pods
 }
 
 func (s *defective) ListPods(ctx context.Context) ([]observed.ListedPod, error) {
@@ -147,6 +149,7 @@ func answerDefects() []defect {
 	const absentPod, once = "the status of an absent pod is empty, without an error", "a running pod is listed once, and its status equals the list entry"
 	const exited, newest = "an exited container stays visible", "a new instance comes before the old one"
 	return []defect{
+		{"pods of all owners", "pods of another owner are invisible", func(s *defective) { s.foreign = s.Pods() }},
 		{"an unknown pod is an error", absentPod, (*defective).notFound},
 		{"an unknown pod is nil", absentPod, func(s *defective) {
 			s.look = func(context.Context, types.UID) (*observed.Pod, error) { return nil, nil }
@@ -276,10 +279,10 @@ func TestDefects(t *testing.T) {
 			caught[c.name] = true
 			synctest.Test(t, func(t *testing.T) {
 				rt := &Runtime{}
-				require.NoError(t, c.try(t.Context(), Subject{Runtime: rt.WithEvents(), Pods: rt.Pods()}, 10*time.Second), "without the defect")
-				s := &defective{EventedRuntime: (&Runtime{}).WithEvents()}
+				require.NoError(t, c.try(t.Context(), Subject{Runtime: rt.WithEvents(), Pods: rt.Pods(), Foreign: (&Runtime{}).Pods()}, 10*time.Second), "without the defect")
+				s := &defective{EventedRuntime: (&Runtime{}).WithEvents(), foreign: (&Runtime{}).Pods()}
 				d.introduce(s)
-				err := c.try(t.Context(), Subject{Runtime: s, Pods: s.Pods()}, 10*time.Second)
+				err := c.try(t.Context(), Subject{Runtime: s, Pods: s.Pods(), Foreign: s.foreign}, 10*time.Second)
 				require.Error(t, err, "the case passes despite the defect")
 				require.NotErrorIs(t, err, errSkip)
 				time.Sleep(2 * time.Hour) // until a stream that ignores its context has ended

@@ -2,6 +2,7 @@ package plegtest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +19,7 @@ func queryCases() []testCase {
 		{"a new instance comes before the old one", newInstance},
 		{"a removed pod is absent", removedPod},
 		{"every query shows all earlier changes", readYourWrites},
+		{"pods of another owner are invisible", foreignPod},
 	}
 }
 
@@ -29,6 +31,22 @@ func unknownPod(ctx context.Context, p *trial) {
 	if p.listed(ctx, uid) != nil {
 		p.fail("ListPods shows pod %s, which does not exist", uid)
 	}
+}
+
+func foreignPod(ctx context.Context, p *trial) {
+	if p.Foreign == nil {
+		p.add(fmt.Errorf("%w: there is no Subject.Foreign", errSkip))
+		return
+	}
+	own, foreign := p.started(ctx), p.newUID()
+	p.change(ctx, foreign, "start a pod of another owner", p.Foreign.Start)
+	if s := p.status(ctx, foreign); !s.Empty() {
+		p.fail("PodStatus shows %d sandboxes and %d containers of another owner's pod", len(s.Sandboxes), len(s.Containers))
+	}
+	if p.listed(ctx, foreign) != nil {
+		p.fail("ListPods shows pod %s of another owner", foreign)
+	}
+	p.both(ctx, own)
 }
 
 func runningPod(ctx context.Context, p *trial) {

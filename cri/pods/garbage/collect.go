@@ -95,7 +95,7 @@ func (c *Collector) collectContainers(ctx context.Context, r Request) error {
 		return fmt.Errorf("list containers: %w", err)
 	}
 	var all []container
-	for _, l := range listed {
+	for _, l := range c.owner().Containers(listed) {
 		if p, name, ok := labels.OfContainer(l); ok {
 			all = append(all, container{
 				unit: unit{uid: p.UID, name: name}, pod: p, id: l.Id,
@@ -167,7 +167,7 @@ func (c *Collector) collectSandboxes(ctx context.Context, r Request) error {
 	return run.Join(append(errs, c.collectLogDirs(r, lives))...)
 }
 
-// list lists sandboxes and containers of all pods. It lists containers last, so that each sandbox
+// list lists sandboxes and containers of the owner's pods. It lists containers last, so that each sandbox
 // in the result has its containers there, too.
 func (c *Collector) list(ctx context.Context) ([]*runtimeapi.PodSandbox, []*runtimeapi.Container, error) {
 	sandboxes, err := observe.ListSandboxes(ctx, c.cfg.Runtime, nil)
@@ -175,7 +175,7 @@ func (c *Collector) list(ctx context.Context) ([]*runtimeapi.PodSandbox, []*runt
 		return nil, nil, err
 	}
 	containers, err := observe.ListContainers(ctx, c.cfg.Runtime, c.cfg.Logger)
-	return sandboxes, containers, err
+	return c.owner().Sandboxes(sandboxes), c.owner().Containers(containers), err
 }
 
 func (c *Collector) retain(sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) {

@@ -12,7 +12,7 @@
 //	err = collector.Collect(ctx, garbage.Request{SourcesReady: true, ContentRemovable: gone})
 //
 // A Collector is safe for concurrent use, with the exceptions in its documentation. Sandboxes and
-// containers without a kubelet's labels are not touched.
+// containers of other owners, and those without a kubelet's labels, are not touched.
 package garbage
 
 import (
@@ -21,6 +21,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/cri/pods/podfiles"
@@ -44,7 +45,7 @@ type Remover interface {
 // Implementations must be safe for concurrent use.
 type Pods interface {
 	Remover
-	// Files returns the layout of pods' files.
+	// Files returns the layout of pods' files. Its Owner owns the pods; foreign pods stay.
 	Files() podfiles.Layout
 	// Retain drops the state of all sandboxes and containers except those in exists, by ID.
 	Retain(exists map[string]bool)
@@ -66,6 +67,8 @@ type Config struct {
 // CleanDeadContainers and RemovePod must not run at the same time, nor while another action on
 // the pod is running.
 type Collector struct{ cfg Config }
+
+func (c *Collector) owner() cri.Owner { return c.cfg.Pods.Files().Owner }
 
 // New validates the configuration and returns a Collector.
 func New(cfg Config) (*Collector, error) {

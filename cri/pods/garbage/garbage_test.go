@@ -54,7 +54,7 @@ func (p *podsStub) RemoveSandbox(_ context.Context, id string) error {
 }
 
 func (p *podsStub) Files() podfiles.Layout {
-	return podfiles.Layout{LogRoot: p.logs, LinkDir: p.links}
+	return podfiles.Layout{Owner: cri.Owner{Unlabelled: true}, LogRoot: p.logs, LinkDir: p.links}
 }
 func (p *podsStub) Retain(map[string]bool) {}
 func (p *podsStub) Forget(uid types.UID)   { p.done = append(p.done, "forget "+string(uid)) }

@@ -85,8 +85,10 @@ func TestEventUID(t *testing.T) {
 		"container": {PodSandboxStatus: &runtimeapi.PodSandboxStatus{Metadata: meta}, ContainersStatuses: containers},
 		"metadata":  {PodSandboxStatus: &runtimeapi.PodSandboxStatus{Metadata: meta}, ContainersStatuses: containers[:1]},
 	} {
-		require.Equal(t, want, eventUID(event))
+		require.Equal(t, want, eventUID(event, cri.Owner{Unlabelled: true}))
 	}
+	foreign := &runtimeapi.ContainerEventResponse{PodSandboxStatus: &runtimeapi.PodSandboxStatus{Labels: label("sandbox"), Metadata: meta}}
+	require.Empty(t, eventUID(foreign, cri.Owner{Name: "edge"}))
 }
 
 func TestNewRefuses(t *testing.T) {

@@ -1,7 +1,7 @@
 // Package observe reads pods from a CRI runtime for a pleg.PLEG. It converts CRI messages to the
 // types of package observed.
 //
-//	observer, err := observe.New(observe.Config{Runtime: runtime, RuntimeName: "containerd"})
+//	observer, err := observe.New(observe.Config{Runtime: runtime, RuntimeName: "containerd", Owner: owner})
 //	...
 //	relist, err := pleg.New(pleg.Config{Runtime: observer})
 //

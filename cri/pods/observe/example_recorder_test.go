@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/cri/pods/observe"
@@ -76,7 +77,7 @@ func Example_recorder() {
 		synctest.Test(t, func(t *testing.T) {
 			runtime, _ := fake.New(fake.Config{AnyImage: true, Programs: fake.Always(saveFirst)})
 			defer runtime.Close()
-			observer, _ := observe.New(observe.Config{Runtime: runtime, RuntimeName: "fake"})
+			observer, _ := observe.New(observe.Config{Runtime: runtime, RuntimeName: "fake", Owner: cri.Owner{Unlabelled: true}})
 
 			syncer := &node{runtime: runtime, hasty: hasty}
 			cfg := podworkers.Config{Syncer: syncer, ResyncInterval: time.Hour} // each pod starts only once

@@ -7,6 +7,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/cri/pods/observe"
@@ -24,7 +25,7 @@ func Example() {
 		Labels:   map[string]string{labels.PodName: "web", labels.PodNamespace: "shop", labels.PodUID: "1"},
 	}, "")
 	check(err)
-	observer, err := observe.New(observe.Config{Runtime: runtime, RuntimeName: "fake"})
+	observer, err := observe.New(observe.Config{Runtime: runtime, RuntimeName: "fake", Owner: cri.Owner{Unlabelled: true}})
 	check(err)
 	pods, err := observer.ListPods(ctx)
 	check(err)

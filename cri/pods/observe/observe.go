@@ -25,13 +25,15 @@ type Runtime interface {
 	cri.ContainerReader
 }
 
-// Config configures an Observer. Runtime and RuntimeName are required.
+// Config configures an Observer. Runtime, RuntimeName and Owner are required.
 type Config struct {
 	// Runtime is the runtime to observe. Required.
 	Runtime Runtime
 	// RuntimeName is the prefix of container IDs, as cri.Versioner reports it, such as
 	// "containerd". Required.
 	RuntimeName string
+	// Owner owns the pods to observe. Foreign pods are invisible. Required.
+	Owner cri.Owner
 	// NodeIPs returns the addresses of the node, which PodIPs returns for host-network pods.
 	// Optional: without it such pods have no addresses.
 	NodeIPs func() []string
@@ -52,6 +54,7 @@ func New(cfg Config) (*Observer, error) {
 	f := fields.Of("observe: Config")
 	f.Required("Runtime", cfg.Runtime)
 	f.Required("RuntimeName", cfg.RuntimeName)
+	f.Checked(cfg.Owner.Check())
 	fields.Logger(&cfg.Logger)
 	if err := f.Err(); err != nil {
 		return nil, err
@@ -59,7 +62,7 @@ func New(cfg Config) (*Observer, error) {
 	return &Observer{cfg: cfg}, nil
 }
 
-// ListPods lists all pods in the runtime that have a kubelet's labels.
+// ListPods lists the owner's pods in the runtime that have a kubelet's labels.
 func (o *Observer) ListPods(ctx context.Context) ([]observed.ListedPod, error) {
 	sandboxes, containers, err := o.list(ctx, "")
 	if err != nil {
@@ -91,7 +94,7 @@ func (o *Observer) list(ctx context.Context, uid types.UID) ([]*runtimeapi.PodSa
 		}
 		return err
 	})
-	return sandboxes, containers, errors.Join(errs...)
+	return o.cfg.Owner.Sandboxes(sandboxes), o.cfg.Owner.Containers(containers), errors.Join(errs...)
 }
 
 // PodStatus returns the state of one pod in detail. For a pod that the runtime does not have it
@@ -207,7 +210,7 @@ func (o *Observer) PodEvents(ctx context.Context, dirty func(types.UID)) error {
 		return pleg.ErrNoEvents
 	}
 	err := streamer.GetContainerEvents(ctx, func(event *runtimeapi.ContainerEventResponse) {
-		if uid := eventUID(event); uid != "" {
+		if uid := eventUID(event, o.cfg.Owner); uid != "" {
 			dirty(uid)
 		}
 	})
@@ -217,20 +220,25 @@ func (o *Observer) PodEvents(ctx context.Context, dirty func(types.UID)) error {
 	return err
 }
 
-// eventUID returns the pod of an event, or "".
-func eventUID(event *runtimeapi.ContainerEventResponse) types.UID {
-	if uid := event.GetPodSandboxStatus().GetLabels()[labels.PodUID]; uid != "" {
-		return types.UID(uid)
-	}
+// eventUID returns the pod of an event, or "" for an event without a pod of the owner.
+func eventUID(event *runtimeapi.ContainerEventResponse, owner cri.Owner) types.UID {
+	all := []map[string]string{event.GetPodSandboxStatus().GetLabels()}
 	for _, c := range event.GetContainersStatuses() {
-		if uid := c.GetLabels()[labels.PodUID]; uid != "" {
+		all = append(all, c.GetLabels())
+	}
+	for _, l := range all {
+		switch uid := l[labels.PodUID]; {
+		case uid == "":
+		case owner.Owns(l):
 			return types.UID(uid)
+		default:
+			return ""
 		}
 	}
 	return types.UID(event.GetPodSandboxStatus().GetMetadata().GetUid())
 }
 
-// ListSandboxes lists sandboxes, each once, even if the runtime lists one repeatedly.
+// ListSandboxes lists sandboxes of all owners, each once, even if the runtime lists one repeatedly.
 func ListSandboxes(ctx context.Context, runtime cri.SandboxReader, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
 	all, err := runtime.ListPodSandbox(ctx, filter)
 	return distinct(all), err
@@ -248,7 +256,7 @@ func distinct[T interface{ GetId() string }](list []T) []T {
 	})
 }
 
-// ListContainers lists the containers of all pods, each once. If they do not fit into one reply, it
+// ListContainers lists the containers of all owners, each once. If they do not fit into one reply, it
 // warns in log, which must not be nil, and lists them per sandbox. Every container has a sandbox.
 func ListContainers(ctx context.Context, runtime Runtime, log *slog.Logger) ([]*runtimeapi.Container, error) {
 	all, err := runtime.ListContainers(ctx, nil)

@@ -111,7 +111,7 @@ func rig(t *testing.T) (*Observer, *stub) {
 	old.State = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
 	s.sandbox("new", "now", 2, 20, "10.0.0.2")
 	s.container("c", "container's", 30)
-	o, err := New(Config{Runtime: s, RuntimeName: "fake", NodeIPs: func() []string { return []string{"192.0.2.1"} }})
+	o, err := New(Config{Runtime: s, RuntimeName: "fake", Owner: cri.Owner{Unlabelled: true}, NodeIPs: func() []string { return []string{"192.0.2.1"} }})
 	require.NoError(t, err)
 	return o, s
 }

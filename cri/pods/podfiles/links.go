@@ -67,7 +67,8 @@ func (l Layout) RepairLink(p labels.Pod, container, id, logPath string) error {
 	return l.LinkLog(p, container, id, logPath)
 }
 
-// DanglingLinks returns the names in LinkDir of links to logs that do not exist.
+// DanglingLinks returns the names in LinkDir of links to logs that do not exist, except for links
+// into the log directory of another owner.
 func (l Layout) DanglingLinks() ([]string, error) {
 	if l.LinkDir == "" {
 		return nil, nil
@@ -84,11 +85,32 @@ func (l Layout) DanglingLinks() ([]string, error) {
 		if e.Type()&fs.ModeSymlink == 0 || !strings.HasSuffix(e.Name(), ".log") {
 			continue
 		}
-		if _, err := os.Stat(filepath.Join(l.LinkDir, e.Name())); errors.Is(err, fs.ErrNotExist) {
+		link := filepath.Join(l.LinkDir, e.Name())
+		if _, err := os.Stat(link); errors.Is(err, fs.ErrNotExist) && !l.foreign(link) {
 			out = append(out, e.Name())
 		}
 	}
 	return out, nil
+}
+
+// foreign reports whether a link leads into the log directory of another owner.
+func (l Layout) foreign(link string) bool {
+	target, err := os.Readlink(link)
+	if err != nil {
+		return false
+	}
+	rel, err := filepath.Rel(l.LogRoot, target)
+	if err != nil {
+		return false
+	}
+	base, _, _ := strings.Cut(rel, string(filepath.Separator))
+	uid, ok := uidOfLogDir(base)
+	dir := filepath.Join(l.LogRoot, base)
+	if _, err := os.Lstat(dir); err != nil || !ok {
+		return false
+	}
+	owner, err := ownerOf(dir, uid)
+	return err != nil || !l.Owner.Owns(owner)
 }
 
 // removeLinks removes the links to logs below a directory.

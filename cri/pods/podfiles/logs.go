@@ -3,9 +3,10 @@
 package podfiles
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,8 +14,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/internal/fs"
 )
 
 // LogDir returns the directory of a pod's logs.
@@ -47,7 +50,7 @@ func instanceOfLog(name string) (int32, bool) {
 // loss of a runtime's state.
 func RestartsInLogDir(dir string) (int32, error) {
 	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, iofs.ErrNotExist) {
 		return 0, nil
 	}
 	if err != nil {
@@ -62,17 +65,104 @@ func RestartsInLogDir(dir string) (int32, error) {
 	return count, nil
 }
 
-// PodLogDirs returns the log directories of all pods. A pod has one, or several if its name has
-// changed.
+// ownerFile is the file with the owner's name in a pod's log directory. Without it the pod has no
+// label with an owner.
+const ownerFile = ".owner"
+
+// ErrForeign is wrapped by errors about log directories of other owners.
+var ErrForeign = errors.New("belongs to another owner")
+
+// MakeLogDir makes a pod's log directory, and one below it if below is not empty. If it exists and
+// is not the owner's, the error wraps ErrForeign.
+func (l Layout) MakeLogDir(p labels.Pod, below string) error {
+	dir := l.LogDir(p)
+	if err := l.makeOwned(dir); err != nil {
+		return err
+	}
+	owner, err := ownerOf(dir, p.UID)
+	if err != nil {
+		return err
+	}
+	if !l.Owner.Owns(owner) {
+		return fmt.Errorf("log directory %s %w: %q", dir, ErrForeign, owner[cri.LabelOwner])
+	}
+	return os.MkdirAll(filepath.Join(dir, below), 0o755)
+}
+
+// makeOwned makes a missing directory together with its ownerFile, so that a kill -9 leaves both or
+// none.
+func (l Layout) makeOwned(dir string) error {
+	if l.Owner.Name == "" {
+		return os.MkdirAll(dir, 0o755)
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, iofs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(l.LogRoot, 0o755); err != nil {
+		return err
+	}
+	fresh, err := os.MkdirTemp(l.LogRoot, ".new-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(fresh)
+	if err := os.Chmod(fresh, 0o755); err != nil {
+		return err
+	}
+	if err := l.markOwned(fresh); err != nil {
+		return err
+	}
+	if err := os.Rename(fresh, dir); !errors.Is(err, iofs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+func (l Layout) markOwned(dir string) error {
+	return fs.WriteAtomic(filepath.Join(dir, ownerFile), []byte(l.Owner.Name), 0o644)
+}
+
+// AdoptLogDir makes a pod's log directory without an owner the owner's.
+func (l Layout) AdoptLogDir(p labels.Pod) error {
+	dir := l.LogDir(p)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if owner, err := ownerOf(dir, p.UID); err != nil || len(owner) > 1 {
+		return cmp.Or(err, l.MakeLogDir(p, ""))
+	}
+	return l.markOwned(dir)
+}
+
+// ownerOf returns the labels that identify the owner of a pod's log directory.
+func ownerOf(dir string, uid types.UID) (map[string]string, error) {
+	out := map[string]string{labels.PodUID: string(uid)}
+	name, err := os.ReadFile(filepath.Join(dir, ownerFile))
+	switch {
+	case err == nil:
+		out[cri.LabelOwner] = string(name)
+	case !errors.Is(err, iofs.ErrNotExist):
+		return nil, err
+	}
+	return out, nil
+}
+
+// PodLogDirs returns the log directories of the owner's pods. A pod has one, or several if its name
+// has changed. A directory whose owner cannot be read is not listed.
 func (l Layout) PodLogDirs() (map[types.UID][]string, error) {
 	entries, err := os.ReadDir(l.LogRoot)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		return nil, fmt.Errorf("logs: %w", err)
 	}
 	out := map[types.UID][]string{}
 	for _, e := range entries {
-		if uid, ok := uidOfLogDir(e.Name()); ok && e.IsDir() {
-			out[uid] = append(out[uid], filepath.Join(l.LogRoot, e.Name()))
+		uid, ok := uidOfLogDir(e.Name())
+		if !ok || !e.IsDir() {
+			continue
+		}
+		dir := filepath.Join(l.LogRoot, e.Name())
+		if owner, err := ownerOf(dir, uid); err == nil && l.Owner.Owns(owner) {
+			out[uid] = append(out[uid], dir)
 		}
 	}
 	return out, nil
@@ -101,7 +191,7 @@ func (l Layout) RemovePodLogs(uid types.UID) error {
 func (l Layout) RemoveLogs(p labels.Pod, container, id, logPath string) error {
 	if l.LinkDir != "" {
 		err := os.Remove(l.link(p, container, id))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil && !errors.Is(err, iofs.ErrNotExist) {
 			return fmt.Errorf("log link: %w", err)
 		}
 	}
@@ -115,7 +205,7 @@ func (l Layout) RemoveLogs(p labels.Pod, container, id, logPath string) error {
 func removePrefixed(prefix string) error {
 	dir, base := filepath.Split(prefix)
 	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, iofs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
@@ -124,7 +214,7 @@ func removePrefixed(prefix string) error {
 	var errs []error
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), base) && !e.IsDir() {
-			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, iofs.ErrNotExist) {
 				errs = append(errs, fmt.Errorf("logs: %w", err))
 			}
 		}
@@ -134,6 +224,8 @@ func removePrefixed(prefix string) error {
 
 // Layout has the paths of pods' files.
 type Layout struct {
+	// Owner owns the pods. Log directories of other owners are not listed.
+	Owner cri.Owner
 	// LogRoot is the directory with one log directory per pod.
 	LogRoot string
 	// LinkDir is the directory of symbolic links to container logs. "" disables links.

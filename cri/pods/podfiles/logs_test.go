@@ -1,14 +1,18 @@
 package podfiles
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/cri/pods/request"
 )
@@ -28,6 +32,46 @@ func TestLogPaths(t *testing.T) {
 		_, ok := uidOfLogDir(bad)
 		require.False(t, ok, bad)
 	}
+}
+
+// Owners share a root of logs. Each lists and makes its own directories only.
+func TestOwnersOfLogDirs(t *testing.T) {
+	root := t.TempDir()
+	kubelet := Layout{LogRoot: root, LinkDir: filepath.Join(root, "links"), Owner: cri.Owner{Unlabelled: true}}
+	edge, other := kubelet, kubelet
+	edge.Owner, other.Owner = cri.Owner{Name: "edge"}, cri.Owner{Name: "other"}
+	pod := func(uid types.UID) labels.Pod { return labels.Pod{Name: "web", Namespace: "shop", UID: uid} }
+	require.NoError(t, kubelet.MakeLogDir(pod("1"), "a"))
+	require.NoError(t, edge.MakeLogDir(pod("2"), ""))
+	require.NoError(t, edge.MakeLogDir(pod("2"), "a"))
+	require.ErrorIs(t, edge.MakeLogDir(pod("1"), ""), ErrForeign)
+	require.ErrorIs(t, other.MakeLogDir(pod("2"), ""), ErrForeign)
+	require.ErrorIs(t, kubelet.MakeLogDir(pod("2"), ""), ErrForeign)
+	listed := func(l Layout) (uids []types.UID) {
+		dirs, err := l.PodLogDirs()
+		require.NoError(t, err)
+		return slices.Sorted(maps.Keys(dirs))
+	}
+	require.Equal(t, []types.UID{"1"}, listed(kubelet))
+	require.Equal(t, []types.UID{"2"}, listed(edge))
+	require.Empty(t, listed(other))
+	require.ErrorIs(t, other.AdoptLogDir(pod("2")), ErrForeign)
+	require.NoError(t, edge.AdoptLogDir(pod("1")))
+	require.NoError(t, edge.AdoptLogDir(pod("1")), "again")
+	require.Equal(t, []types.UID{"1", "2"}, listed(edge))
+
+	require.NoError(t, os.Mkdir(kubelet.LinkDir, 0o755))
+	for _, target := range []string{"shop_web_2/a/0.log", "shop_web_9/a/0.log"} {
+		require.NoError(t, os.Symlink(filepath.Join(root, target), filepath.Join(kubelet.LinkDir, target[9:10]+".log")))
+	}
+	for want, l := range map[string]Layout{"9.log": kubelet, "2.log,9.log": edge} {
+		dangling, err := l.DanglingLinks()
+		require.NoError(t, err)
+		require.Equal(t, want, strings.Join(dangling, ","))
+	}
+	entries, err := os.ReadDir(root)
+	require.NoError(t, err)
+	require.Len(t, entries, 3, "no temporary directory")
 }
 
 func TestLinkNames(t *testing.T) {

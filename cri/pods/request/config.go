@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/internal/fields"
 )
 
@@ -21,6 +22,8 @@ type Config struct {
 	Node Node
 	// DNS configures name resolution in pods.
 	DNS DNS
+	// Owner labels sandboxes and containers. The zero Owner sets no label.
+	Owner cri.Owner
 	// LogRoot is the directory with one log directory per pod. Default: /var/log/pods.
 	LogRoot string
 	// CgroupParent returns the parent cgroup of a pod's sandbox. Optional: without it the runtime

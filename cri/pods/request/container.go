@@ -121,7 +121,7 @@ func (b *Builder) config(in Instance, env *environment) *runtimeapi.ContainerCon
 		Image:      &runtimeapi.ImageSpec{Image: in.Image.Ref, UserSpecifiedImage: in.Image.UserSpecified},
 		WorkingDir: c.WorkingDir,
 		Envs:       env.keyValues(),
-		Labels:     containerLabels(in.Pod, c),
+		Labels:     b.containerLabels(in.Pod, c),
 		LogPath:    LogPath(c.Name, in.RestartCount),
 		Stdin:      c.Stdin,
 		StdinOnce:  c.StdinOnce,

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/labels"
 )
 
@@ -108,13 +109,15 @@ func TestZeroConfigFiles(t *testing.T) {
 
 func TestLabels(t *testing.T) {
 	pod := testPod("a")
-	pod.Labels[labels.PodUID] = "forged"
+	pod.Labels[labels.PodUID], pod.Labels[cri.LabelOwner] = "forged", "forged"
+	b, err := New(Config{Owner: cri.Owner{Unlabelled: true}})
+	require.NoError(t, err)
 	require.Equal(t, map[string]string{
 		"app": "web", "io.kubernetes.pod.name": "web", "io.kubernetes.pod.namespace": "shop", "io.kubernetes.pod.uid": "0d1e",
-	}, sandboxLabels(pod))
+	}, b.sandboxLabels(pod))
 	require.Equal(t, map[string]string{
 		"io.kubernetes.container.name": "a", "io.kubernetes.pod.name": "web", "io.kubernetes.pod.namespace": "shop", "io.kubernetes.pod.uid": "0d1e",
-	}, containerLabels(pod, &pod.Spec.Containers[0]))
+	}, b.containerLabels(pod, &pod.Spec.Containers[0]))
 	require.Equal(t, "forged", pod.Labels[labels.PodUID], "the pod is not changed")
 }
 

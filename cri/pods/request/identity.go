@@ -20,19 +20,22 @@ func podLabels(pod *v1.Pod) map[string]string {
 	}
 }
 
-// sandboxLabels returns the pod's own labels together with podLabels, which override them.
-func sandboxLabels(pod *v1.Pod) map[string]string {
+// sandboxLabels returns the pod's own labels together with podLabels and the owner's, which
+// override them.
+func (b *Builder) sandboxLabels(pod *v1.Pod) map[string]string {
 	out := maps.Clone(pod.Labels)
 	if out == nil {
 		out = map[string]string{}
 	}
 	maps.Copy(out, podLabels(pod))
+	b.cfg.Owner.Label(out)
 	return out
 }
 
-func containerLabels(pod *v1.Pod, c *v1.Container) map[string]string {
+func (b *Builder) containerLabels(pod *v1.Pod, c *v1.Container) map[string]string {
 	out := podLabels(pod)
 	out[labels.ContainerName] = c.Name
+	b.cfg.Owner.Label(out)
 	return out
 }
 

@@ -48,7 +48,7 @@ func (b *Builder) sandbox(pod *v1.Pod, attempt uint32, event podwright.EventFunc
 		LogDirectory: LogDir(b.cfg.LogRoot, pod.Namespace, pod.Name, pod.UID),
 		DnsConfig:    dns,
 		PortMappings: portMappings(pod),
-		Labels:       sandboxLabels(pod),
+		Labels:       b.sandboxLabels(pod),
 		Annotations:  pod.Annotations,
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			SecurityContext: security,

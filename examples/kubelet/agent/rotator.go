@@ -11,6 +11,7 @@ func newRotator(cfg *Config, conn *Connection) (*logs.Rotator, error) {
 		return nil, err
 	}
 	return logs.NewRotator(logs.RotatorConfig{
+		Owner:    owner,
 		Runtime:  conn.Runtime,
 		MaxSize:  size,
 		MaxFiles: int(*k.ContainerLogMaxFiles),

@@ -23,7 +23,7 @@ func (n *node) newStages(ctx context.Context) error {
 	if n.volumes, err = newVolumes(n.in); err != nil {
 		return err
 	}
-	logs, err := pods.NewLogStage(pods.LogStageConfig{LogRoot: cfg.Kubelet.PodLogsDir, LinkDir: cfg.Flags.ContainerLogsDir})
+	logs, err := pods.NewLogStage(pods.LogStageConfig{Owner: owner, LogRoot: cfg.Kubelet.PodLogsDir, LinkDir: cfg.Flags.ContainerLogsDir})
 	if err != nil {
 		return err
 	}

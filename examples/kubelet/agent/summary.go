@@ -25,7 +25,7 @@ func newSummary(in *inputs, conn *Connection, podCgroups *podCgroups, volumes vo
 	}
 	k := &in.cfg.Kubelet
 	proc := stats.Host("/proc")
-	collected := stats.CollectorConfig{Runtime: conn.Runtime, Proc: proc}
+	collected := stats.CollectorConfig{Owner: owner, Runtime: conn.Runtime, Proc: proc}
 	cfg := summary.Config{
 		NodeName: in.cfg.Flags.NodeName, Cgroups: reader, Proc: proc, Root: in.folders.root, Images: conn.Images.ImageFsInfo,
 		Systems: map[string]string{statsapi.SystemContainerKubelet: ownCgroup(in.cfg), statsapi.SystemContainerMisc: k.SystemCgroups,

@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/hooks"
 	"github.com/podwright/podwright/cri/pods/observe"
@@ -16,10 +17,13 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
+// owner owns the pods of a kubelet, so that ours and an upstream kubelet can replace each other.
+var owner = cri.Owner{Unlabelled: true}
+
 func (n *node) newSyncer() (*podsyncer.Syncer, error) {
 	in, cfg, c := n.in, n.in.cfg, n.in.cluster
 	addresses := addresses{list: func() []string { return podHostIPs(c.thisNode(), cfg.Flags.NodeIP, c == nil) }}
-	observer, err := observe.New(observe.Config{Runtime: n.conn.Runtime, RuntimeName: n.conn.Name, NodeIPs: addresses.get, Logger: cfg.Logger})
+	observer, err := observe.New(observe.Config{Runtime: n.conn.Runtime, RuntimeName: n.conn.Name, Owner: owner, NodeIPs: addresses.get, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +66,7 @@ func (n *node) podsConfig(runner *hooks.Runner, addresses func() []string) pods.
 		Runtime:           n.conn.Runtime,
 		Images:            n.images,
 		RuntimeName:       n.conn.Name,
+		Owner:             owner,
 		LogRoot:           cfg.Kubelet.PodLogsDir,
 		LinkDir:           cfg.Flags.ContainerLogsDir,
 		PodDir:            in.folders.pod,

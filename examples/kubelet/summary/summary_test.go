@@ -31,6 +31,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/stats"
 	"github.com/podwright/podwright/volume/usage"
@@ -70,7 +71,7 @@ func newScene(t testing.TB, n int, change func(*scene)) (*scene, *Provider) {
 	reader, err := stats.New(stats.Config{FS: s.cgroups, Version: stats.V2})
 	require.NoError(t, err)
 	proc := proc()
-	collector, err := stats.NewCollector(stats.CollectorConfig{Runtime: s.Runtime, Reader: reader, PodCgroups: func() map[string]string { return places }, Proc: proc})
+	collector, err := stats.NewCollector(stats.CollectorConfig{Owner: cri.Owner{Unlabelled: true}, Runtime: s.Runtime, Reader: reader, PodCgroups: func() map[string]string { return places }, Proc: proc})
 	require.NoError(t, err)
 	meter := usage.New(usage.Config{})
 	s.cfg = Config{

@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/pleg/plegtest"
@@ -131,7 +132,7 @@ func (b *bare) killed(ctx context.Context, a *agent, uid string) (took time.Dura
 
 // measurePLEG measures a PLEG without a kubelet, on pods made by CRI calls.
 func measurePLEG(ctx context.Context, b *bare, cfg pleg.Config, o options) error {
-	observer, err := observe.New(observe.Config{Runtime: b.client, RuntimeName: "containerd"})
+	observer, err := observe.New(observe.Config{Runtime: b.client, RuntimeName: "containerd", Owner: cri.Owner{Unlabelled: true}})
 	if err != nil {
 		return err
 	}

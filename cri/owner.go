@@ -1,0 +1,95 @@
+package cri
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// LabelOwner is the label with the owner's name on sandboxes and containers.
+const LabelOwner = "podwright.dev/owner"
+
+// labelPodUID is labels.PodUID of package cri/pods/labels.
+const labelPodUID = "io.kubernetes.pod.uid"
+
+// Owner identifies an agent among the agents of one runtime. An agent lists, changes and removes
+// only its own sandboxes and containers. The owner of an object never changes. The zero Owner is
+// invalid: set Name or Unlabelled.
+//
+// The upstream kubelet ignores owners. It removes the pods of all others.
+type Owner struct {
+	// Name is the value of LabelOwner on the agent's sandboxes and containers: 1 to 63 letters,
+	// digits, '-', '_' and '.', with a letter or digit at both ends.
+	Name string
+	// Unlabelled means that the agent owns exactly the objects without LabelOwner, as a kubelet
+	// does. It excludes Name.
+	Unlabelled bool
+	// Adopts reports whether a pod without LabelOwner belongs to the owner of that Name, too. It
+	// must return from memory and is called concurrently. Optional.
+	Adopts func(podUID string) bool
+}
+
+var ownerName = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
+
+// Check returns an error if the Owner is invalid.
+func (o Owner) Check() error {
+	switch {
+	case o.Unlabelled && o.Name != "":
+		return fmt.Errorf("Owner: Unlabelled excludes Name %q", o.Name)
+	case o.Unlabelled && o.Adopts != nil:
+		return errors.New("Owner: Unlabelled excludes Adopts")
+	case o.Unlabelled:
+		return nil
+	case o.Name == "":
+		return errors.New("Owner is required: set its Name, or Unlabelled for an agent that owns all pods without an owner, as a kubelet does")
+	case !ownerName.MatchString(o.Name):
+		return fmt.Errorf("Owner: Name %q is no label value of 1 to 63 characters", o.Name)
+	}
+	return nil
+}
+
+// String returns the name, or "unlabelled".
+func (o Owner) String() string {
+	if o.Unlabelled {
+		return "unlabelled"
+	}
+	return o.Name
+}
+
+// Owns reports whether an object with these labels belongs to the owner.
+func (o Owner) Owns(labels map[string]string) bool {
+	name, labelled := labels[LabelOwner]
+	switch {
+	case labelled:
+		return name != "" && name == o.Name
+	case o.Unlabelled:
+		return true
+	}
+	return o.Adopts != nil && o.Adopts(labels[labelPodUID])
+}
+
+// Label sets LabelOwner, or removes it without a Name.
+func (o Owner) Label(labels map[string]string) {
+	if o.Name == "" {
+		delete(labels, LabelOwner)
+		return
+	}
+	labels[LabelOwner] = o.Name
+}
+
+// Sandboxes returns the sandboxes of the owner.
+func (o Owner) Sandboxes(list []*runtimeapi.PodSandbox) []*runtimeapi.PodSandbox {
+	return owned(o, list)
+}
+
+// Containers returns the containers of the owner.
+func (o Owner) Containers(list []*runtimeapi.Container) []*runtimeapi.Container {
+	return owned(o, list)
+}
+
+func owned[T interface{ GetLabels() map[string]string }](o Owner, list []T) []T {
+	return slices.DeleteFunc(slices.Clone(list), func(object T) bool { return !o.Owns(object.GetLabels()) })
+}
