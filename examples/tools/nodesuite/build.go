@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// appletSources are the sources of the program that runs in images as nginx, curl and nmeter.
+// appletSources are the sources of the program that runs in images under several names.
 //
 //go:embed applets/main.go
 var appletSources embed.FS

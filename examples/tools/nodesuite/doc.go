@@ -38,7 +38,7 @@
 // forward their arguments to this process, which runs the kubelet as its child.
 //
 // The images have the names of the suite, in the testbed's registry. They consist of Debian's
-// busybox, the suite's own programs, and small replacements for nginx, curl and nmeter (applets).
+// busybox, the suite's own programs, and small replacements for nginx, curl, nc, bash and nmeter (applets).
 //
 // # Effects on the machine
 //

@@ -84,6 +84,14 @@ disabled_plugins = [
       [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
         BinaryName = {{.Runc | q}}
         Root = {{.State | printf "%s/runc" | q}}
+
+    # The node suite has a RuntimeClass with this handler.
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.test-handler]
+      runtime_type = "io.containerd.runc.v2"
+
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.test-handler.options]
+        BinaryName = {{.Runc | q}}
+        Root = {{.State | printf "%s/runc" | q}}
 `
 
 const configV2 = `version = 3
@@ -133,6 +141,14 @@ disabled_plugins = [
       runtime_type = "io.containerd.runc.v2"
 
       [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+        BinaryName = {{.Runc | q}}
+        Root = {{.State | printf "%s/runc" | q}}
+
+    # The node suite has a RuntimeClass with this handler.
+    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.test-handler]
+      runtime_type = "io.containerd.runc.v2"
+
+      [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.test-handler.options]
         BinaryName = {{.Runc | q}}
         Root = {{.State | printf "%s/runc" | q}}
 `
