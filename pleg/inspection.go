@@ -113,7 +113,8 @@ func (c *core) observed(p *pod, q *query, s *observed.Pod, now time.Time) []Even
 		c.missed(p, q)
 	} else {
 		fresh.Name, fresh.Namespace = cmp.Or(fresh.Name, p.view.Name), cmp.Or(fresh.Namespace, p.view.Namespace)
-		next.Name, next.Namespace = fresh.Name, fresh.Namespace
+		fresh.Source = cmp.Or(fresh.Source, p.view.Source)
+		next.Name, next.Namespace, next.Source = fresh.Name, fresh.Namespace, fresh.Source
 		c.found(p, q, &fresh, next)
 		p.countFruitless(q, changed, now)
 		if hasUnknown(&next) && c.cfg.pause(c.stream.mode, now.Sub(c.list.active), c.list.took) > unknownPause {

@@ -28,12 +28,15 @@ const (
 	UpdateKill UpdateType = "kill"
 )
 
-// RuntimePod identifies a pod that the runtime lists and that has no spec. All fields are
-// required.
+// RuntimePod identifies a pod that the runtime lists and that has no spec. UID, Name and Namespace
+// are required.
 type RuntimePod struct {
 	UID       types.UID
 	Name      string
 	Namespace string
+	// Source is the source that named the pod, or "" if it is unknown. The workers ignore it.
+	// Optional.
+	Source string
 }
 
 // Update is one input to a pod's worker.

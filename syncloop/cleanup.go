@@ -118,18 +118,20 @@ func (c *Cleanup) RuntimePods(ctx context.Context) ([]podworkers.RuntimePod, err
 // the next ones, but after failed restarts no leftovers are killed. The errors are joined.
 //
 // Until all sources are ready it only retries the admission of waiting pods and, with PerSource,
-// restarts pods of ready sources.
+// restarts pods of ready sources and kills pods of RuntimePods that such a source no longer has.
 func (h *DefaultHandler) HandlePodCleanups(ctx context.Context) error {
 	if !h.cfg.Sources.Ready() {
 		h.admitWaiting()
+		var err error
 		if h.cfg.PerSource {
 			h.restartFinished()
+			err = h.killRemoved(ctx)
 		}
 		h.forgetLeaving(func(uid types.UID) bool {
 			state := h.cfg.Workers.State(uid).State
 			return state == podworkers.StateUnknown || state == podworkers.StateFinished
 		})
-		return nil
+		return err
 	}
 	r := &cleaning{ctx: ctx, unprepared: map[string]error{}}
 	r.prepare(slices.Concat(h.cfg.Cleaners, h.cfg.FinalCleaners))
@@ -272,7 +274,9 @@ func (h *DefaultHandler) killLeftovers(ctx context.Context, c *Cleanup) error {
 		if _, known := c.Known[pod.UID]; known || running[pod.UID] || pod.DeletionTimestamp == nil || !h.ended(pod) {
 			continue
 		}
-		h.kill(c, podworkers.Update{Type: podworkers.UpdateKill, Pod: pod}, pod.UID)
+		if h.update(podworkers.Update{Type: podworkers.UpdateKill, Pod: pod}) {
+			c.Known[pod.UID] = podworkers.KnownPod{State: podworkers.StateTerminating, HasConfig: true}
+		}
 	}
 	var errs []error
 	for _, orphan := range inRuntime {
@@ -280,22 +284,40 @@ func (h *DefaultHandler) killLeftovers(ctx context.Context, c *Cleanup) error {
 		if _, known := c.Known[orphan.UID]; known || h.isWaiting(orphan.UID) {
 			continue
 		}
-		h.cfg.Logger.Info("killing an orphaned pod of the runtime", "pod", orphan.Namespace+"/"+orphan.Name, "podUID", orphan.UID)
-		grace := int64(1)
-		u := podworkers.Update{Type: podworkers.UpdateKill, RuntimePod: &orphan, Kill: &podworkers.KillOptions{GracePeriodSeconds: &grace}}
-		if !h.kill(c, u, orphan.UID) {
-			errs = append(errs, fmt.Errorf("kill orphaned pod %s/%s (%s): refused by the workers", orphan.Namespace, orphan.Name, orphan.UID))
+		if err := h.killOrphan(orphan); err != nil {
+			errs = append(errs, err)
+			continue
 		}
+		c.Known[orphan.UID] = podworkers.KnownPod{State: podworkers.StateTerminating}
 	}
 	return errors.Join(errs...)
 }
 
-func (h *DefaultHandler) kill(c *Cleanup, u podworkers.Update, uid types.UID) bool {
-	if !h.update(u) {
-		return false
+// killRemoved kills pods that only the runtime lists and that came from a ready source: it removed
+// them while no agent ran.
+func (h *DefaultHandler) killRemoved(ctx context.Context) error {
+	inRuntime, err := h.cfg.RuntimePods(ctx)
+	if err != nil {
+		return fmt.Errorf("list the pods of the runtime: %w", err)
 	}
-	c.Known[uid] = podworkers.KnownPod{State: podworkers.StateTerminating, HasConfig: u.Pod != nil}
-	return true
+	var errs []error
+	for _, orphan := range inRuntime {
+		if orphan.Source == "" || !h.cfg.Sources.SourceReady(orphan.Source) || h.desired.has(orphan.UID) || h.cfg.Workers.State(orphan.UID).State != podworkers.StateUnknown {
+			continue
+		}
+		errs = append(errs, h.killOrphan(orphan))
+	}
+	return errors.Join(errs...)
+}
+
+func (h *DefaultHandler) killOrphan(orphan podworkers.RuntimePod) error {
+	h.cfg.Logger.Info("killing an orphaned pod of the runtime", "pod", orphan.Namespace+"/"+orphan.Name, "podUID", orphan.UID)
+	grace := int64(1)
+	u := podworkers.Update{Type: podworkers.UpdateKill, RuntimePod: &orphan, Kill: &podworkers.KillOptions{GracePeriodSeconds: &grace}}
+	if !h.update(u) {
+		return fmt.Errorf("kill orphaned pod %s/%s (%s): refused by the workers", orphan.Namespace, orphan.Name, orphan.UID)
+	}
+	return nil
 }
 
 // restartFinished restarts pods of ready sources whose predecessor with the same UID has finished.

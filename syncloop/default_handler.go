@@ -47,8 +47,8 @@ type HandlerConfig struct {
 	// built before the handler. It belongs to one handler. Default: a new index.
 	Desired *Desired
 	// PerSource allows removing pods of a ready source, and restarting them under their old UID,
-	// while other sources are not ready. By default that waits for all sources. Cleanup of objects
-	// without a source always waits for all.
+	// while other sources are not ready. That includes pods of RuntimePods with this Source. By
+	// default it waits for all sources. Cleanup of objects without a source always waits for all.
 	PerSource bool
 
 	// Admit decides whether a new pod may start. Optional: without it every pod is admitted.

@@ -349,12 +349,15 @@ func TestExtremeDeadlines(t *testing.T) {
 }
 
 // With PerSource, a pod of a ready source restarts under its UID while another source is not
-// ready. Other cleanup waits.
+// ready, and a pod that only the runtime has ends if a ready source named it. Other cleanup waits.
 func TestHandlerRestartsPerSource(t *testing.T) {
 	var restarted []types.UID
+	var inRuntime []podworkers.RuntimePod
+	var listErr error
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
-		cfg.Sources, cfg.PerSource = readiness{"file": true}, true
+		cfg.Sources, cfg.PerSource = readiness{"file": true, "": true}, true
 		cfg.OnRestart = func(pod *v1.Pod) { restarted = append(restarted, pod.UID) }
+		cfg.RuntimePods = func(context.Context) ([]podworkers.RuntimePod, error) { return inRuntime, listErr }
 	})
 	restarting := podworkers.PodState{State: podworkers.StateFinished, RestartRequested: true}
 	w.states = map[types.UID]podworkers.PodState{"1": restarting, "2": restarting, "3": state(podworkers.StateFinished)}
@@ -364,6 +367,16 @@ func TestHandlerRestartsPerSource(t *testing.T) {
 	require.Equal(t, []string{"create 1"}, w.take())
 	require.Equal(t, []types.UID{"1"}, w.forget)
 	require.Equal(t, w.forget, restarted)
+
+	inRuntime = []podworkers.RuntimePod{
+		{UID: "removed", Source: "file"}, {UID: "removed too", Source: "file"}, {UID: "unread", Source: "api"}, {UID: "unknown"},
+		{UID: "3", Source: "file"}, {UID: "known", Source: "file"},
+	}
+	w.states["known"] = state(podworkers.StateTerminating)
+	require.NoError(t, h.HandlePodCleanups(t.Context()))
+	require.Equal(t, []string{"kill orphan removed grace 1", "kill orphan removed too grace 1"}, w.take())
+	listErr = errors.New("no response")
+	require.ErrorIs(t, h.HandlePodCleanups(t.Context()), listErr)
 
 	h, w = newTestHandler(t, func(cfg *HandlerConfig) { cfg.PerSource = true })
 	pod := testPod("a", "1", from("file"))

@@ -62,7 +62,9 @@
 // and updates the pod workers. Its housekeeping drops finished workers, restarts pods whose UID is
 // reused, and kills pods that only the runtime lists. Other parts of an agent add steps as
 // Cleaners. Until every source of pods is ready it removes no pods. With PerSource it removes the
-// pods of ready sources.
+// pods of ready sources meanwhile: a pod that disappears from its source, and a pod that only the
+// runtime lists, with the name of its source (RuntimePod.Source), after that source was handled.
+// Pods of unknown origin, and other leftovers, wait for all sources.
 //
 // # Admission
 //

@@ -46,6 +46,8 @@
 //	sources of pods                      desired pods                  desired pods, under their former UIDs
 //	labels of sandboxes and containers   UID, name, namespace,         the owner; a pod without a source is a
 //	                                     container name                RuntimePod, and is stopped
+//	annotations of sandboxes             the pod's source              a RuntimePod of a source that was read
+//	                                                                   does not wait for other sources
 //	annotations of containers            hash of name and image        keeping the container
 //	                                     restart count, path of the    the status; stopping and judging a container
 //	                                     message, grace, preStop       without its spec

@@ -99,7 +99,8 @@ func (s *Syncer) SyncTerminatingOrphan(ctx context.Context, p podworkers.Runtime
 	s.log.Info("stopping an orphaned pod", "pod", p.Namespace+"/"+p.Name, "podUID", p.UID)
 	_, err = s.stop(ctx, known, pods.KillRequest{Message: "Stopping an orphaned pod"}, nil)
 	if err == nil {
-		s.housekeep() // not after a failure: housekeeping would retry at once, forever
+		s.ended.set(p.UID, true) // a manifest that returns is a new pod
+		s.housekeep()            // not after a failure: housekeeping would retry at once, forever
 	}
 	return err
 }

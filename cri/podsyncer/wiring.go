@@ -99,7 +99,7 @@ func (s *Syncer) runtimePods() ([]podworkers.RuntimePod, error) {
 	var out []podworkers.RuntimePod
 	for _, p := range s.observer.Pods() {
 		if !p.Stopped() && !s.wanted(p.UID) {
-			out = append(out, podworkers.RuntimePod{UID: p.UID, Name: p.Name, Namespace: p.Namespace})
+			out = append(out, podworkers.RuntimePod{UID: p.UID, Name: p.Name, Namespace: p.Namespace, Source: p.Source})
 		}
 	}
 	return out, nil

@@ -13,6 +13,8 @@ type ListedPod struct {
 	UID       types.UID
 	Name      string
 	Namespace string
+	// Source is the same as Pod.Source.
+	Source string
 	// CreatedAt is the newest creation time of a sandbox or container, by the
 	// runtime's clock. It orders pods; freshness does not depend on it.
 	CreatedAt time.Time
@@ -44,7 +46,7 @@ func (p *ListedPod) Stopped() bool {
 // Listed returns the pod's entry in a list. A Runtime without a cheaper list may
 // build its ListPods from it.
 func (s *Pod) Listed() ListedPod {
-	o := ListedPod{UID: s.UID, Name: s.Name, Namespace: s.Namespace}
+	o := ListedPod{UID: s.UID, Name: s.Name, Namespace: s.Namespace, Source: s.Source}
 	newest := func(t time.Time) {
 		if t.After(o.CreatedAt) {
 			o.CreatedAt = t

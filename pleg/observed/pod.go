@@ -15,6 +15,9 @@ type Pod struct {
 	UID       types.UID
 	Name      string
 	Namespace string
+	// Source is the source of the pod at the creation of its newest sandbox, such as "file". It is
+	// empty when unknown.
+	Source string
 	// IPs are the pod's addresses, the primary one first. They come from the
 	// newest sandbox and are kept when its network is torn down.
 	IPs []string

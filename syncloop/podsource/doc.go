@@ -21,7 +21,8 @@
 //
 // A source is ready after one of its sets, possibly empty, has been handled. The Merger is ready
 // when every registered source is. Until then the desired pods are incomplete. So register only
-// sources that are configured, and register all of them before the Loop runs.
+// sources that are configured, and register all of them before the Loop runs. With
+// syncloop.HandlerConfig.PerSource the pods of a ready source do not wait for other sources.
 //
 // # Merging
 //

@@ -16,6 +16,10 @@ const (
 	ContainerName = "io.kubernetes.container.name"
 )
 
+// AnnotationSource is the annotation of pods with their source, such as "file". Sandboxes have the
+// annotations of their pod.
+const AnnotationSource = "kubernetes.io/config.source"
+
 // Annotations on containers. They allow a restarted agent to evaluate and stop a container whose
 // spec no longer exists.
 const (

@@ -93,6 +93,9 @@ func groupPods(runtimeName string, sandboxes []*runtimeapi.PodSandbox, container
 	for _, sb := range sandboxes {
 		if p, ok := labels.OfSandbox(sb); ok {
 			o := pod(p, sb.CreatedAt)
+			if len(o.Sandboxes) == 0 {
+				o.Source = sb.Annotations[labels.AnnotationSource]
+			}
 			o.Sandboxes = append(o.Sandboxes, observed.ListedSandbox{ID: sb.Id, State: toSandboxState(sb.State)})
 		}
 	}

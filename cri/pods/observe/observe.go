@@ -114,7 +114,7 @@ func (o *Observer) PodStatus(ctx context.Context, uid types.UID) (*observed.Pod,
 	sandboxes = slices.DeleteFunc(sandboxes, func(sb *runtimeapi.PodSandbox) bool {
 		p, ok := labels.OfSandbox(sb)
 		if status.Name == "" {
-			status.Name, status.Namespace = p.Name, p.Namespace
+			status.Name, status.Namespace, status.Source = p.Name, p.Namespace, sb.Annotations[labels.AnnotationSource]
 		}
 		return !ok
 	})

@@ -44,7 +44,7 @@ func (s *stub) ask(what string, verbose bool) error {
 func (s *stub) ListPodSandbox(context.Context, *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
 	var list []*runtimeapi.PodSandbox
 	for _, sb := range s.sandboxes {
-		list = append(list, &runtimeapi.PodSandbox{Id: sb.Id, Metadata: sb.Metadata, State: sb.State, CreatedAt: sb.CreatedAt, Labels: sb.Labels})
+		list = append(list, &runtimeapi.PodSandbox{Id: sb.Id, Metadata: sb.Metadata, State: sb.State, CreatedAt: sb.CreatedAt, Labels: sb.Labels, Annotations: sb.Annotations})
 	}
 	return list, s.ask("sandboxes", false)
 }
@@ -109,7 +109,8 @@ func rig(t *testing.T) (*Observer, *stub) {
 	s := &stub{fail: map[string]error{}}
 	old := s.sandbox("old", "before", 1, 10, "10.0.0.1")
 	old.State = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
-	s.sandbox("new", "now", 2, 20, "10.0.0.2")
+	old.Annotations = map[string]string{labels.AnnotationSource: "http"}
+	s.sandbox("new", "now", 2, 20, "10.0.0.2").Annotations = map[string]string{labels.AnnotationSource: "file"}
 	s.container("c", "container's", 30)
 	o, err := New(Config{Runtime: s, RuntimeName: "fake", Owner: cri.Owner{Unlabelled: true}, NodeIPs: func() []string { return []string{"192.0.2.1"} }})
 	require.NoError(t, err)
@@ -122,6 +123,7 @@ func TestListPods(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, pods, 1)
 	require.Equal(t, "now", pods[0].Name, "that of the newest sandbox")
+	require.Equal(t, "file", pods[0].Source)
 	require.Equal(t, time.Unix(0, 30).UTC(), pods[0].CreatedAt.UTC(), "the newest of all that the pod has")
 	require.Len(t, pods[0].Sandboxes, 2)
 	require.Len(t, pods[0].Containers, 1)
@@ -141,6 +143,8 @@ func TestPodStatus(t *testing.T) {
 	got, err := o.PodStatus(t.Context(), "1")
 	require.NoError(t, err)
 	require.Equal(t, "now", got.Name)
+	require.Equal(t, "file", got.Source)
+	require.Equal(t, "file", got.Listed().Source)
 	require.Equal(t, []string{"10.0.0.2"}, got.IPs)
 
 	s.fail = map[string]error{"old": gone, "c": gone}

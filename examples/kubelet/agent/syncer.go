@@ -94,7 +94,8 @@ func (n *node) handlerConfig() syncloop.HandlerConfig {
 	}
 	metrics := n.in.cfg.Metrics.Pods
 	return syncloop.HandlerConfig{
-		Desired: &n.lifecycle.desired, Admit: counted(metrics.Rejected, n.allocation.Admitter(n.newAdmitter()).Admit), Order: n.lifecycle.order,
+		PerSource: true,
+		Desired:   &n.lifecycle.desired, Admit: counted(metrics.Rejected, n.allocation.Admitter(n.newAdmitter()).Admit), Order: n.lifecycle.order,
 		Allocator: n.allocation, OnRestart: metrics.Restarted, Cleaners: cleaners,
 	}
 }
