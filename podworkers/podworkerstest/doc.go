@@ -29,15 +29,38 @@
 // times. On replaces single calls of the syncer, for example with a call that fails, takes an
 // hour, or waits for its cancellation. Example in example_test.go is a complete program.
 //
-// With a function that lists the running containers of a pod, a Recorder finds more mistakes:
+// # Views
+//
+// Views are functions that show the effects of the syncer. With them a Recorder finds more
+// mistakes. It calls them before and after each call of the syncer and at each Check:
 //
 //	rec.Running(func(uid types.UID) ([]string, error) { return hypervisor.MachinesOf(uid), nil })
+//	rec.Status(statuses.Get)
+//	rec.Held(func(uid types.UID) ([]string, error) { return volumes.Of(uid), nil })
 //
-// It finds a syncer that starts a container after termination was requested or outside of its
+// Running finds a syncer that starts a container after termination was requested or outside of its
 // calls, that does not wait for the containers that it stops, or that returns nil from an
-// interrupted stop. For a pleg.Runtime, plegtest.RunningIDs makes such a function. For a CRI
-// runtime such as cri/fake, use the pleg.Runtime of cri/pods/observe; its Example_recorder shows
-// it.
+// interrupted stop (INV-1, INV-5, INV-8), and two instances of one container (two-instances). For a
+// pleg.Runtime, plegtest.RunningIDs makes such a function. For a CRI runtime such as cri/fake, use
+// the pleg.Runtime of cri/pods/observe; its Example_recorder shows it. If Running never lists a
+// container although SyncPod succeeded, it finds nothing, and Check reports that (blind).
+//
+// Status finds a terminal phase while a container runs (early-phase), a restart against the restart
+// policy (restart-policy), an exit code that is lost or changes (exit-code), and a sync that acted
+// on an older version of the pod (stale-pod). Held finds resources that are kept (resource-kept) or
+// that a failed start left (resource-leaked). With any view, a stop that takes longer than its grace
+// period is reported (slow-stop). After a restart of the agent, Follow continues the histories.
+//
+// # Standard lives
+//
+// Run plays the lives that a syncer must handle, with all views, and RunRandom plays random ones:
+//
+//	func TestLives(t *testing.T) {
+//		podworkerstest.Run(t, func(t *testing.T) podworkerstest.Subject {
+//			hypervisor := newHypervisor(t)
+//			return podworkerstest.Subject{Syncer: newSyncer(hypervisor), Running: hypervisor.MachinesOf, Exit: hypervisor.Exit}
+//		})
+//	}
 //
 // # Scripts
 //
@@ -96,8 +119,8 @@
 //
 //   - The Recorder checks around the syncer that calls do not overlap (INV-1) and leave pods
 //     unchanged (INV-20).
-//   - Only Recorder.Running checks the syncer's results against the running containers (INV-5,
-//     INV-8).
+//   - Only views check the syncer's results against its effects (INV-5, INV-8, and the rules with
+//     a name instead of a number).
 //   - The script runner checks that UpdatePod does not block (INV-2): no time may pass in the
 //     bubble.
 //   - Check with workers reads the state of each pod: waiting pods show no spec, retries are

@@ -40,9 +40,20 @@ func meanings() map[string]string {
 		"INV-20": "pods of updates are not changed",
 		"D5":     "evicted and deleted are recorded at any time",
 		"D6":     "dead containers stay until their exit codes are read",
-		"1.4":    "calls begin only during Run",
-		"1.5":    "the table of transitions",
-		"1.7":    "a call is cancelled if and only if it is obsolete",
-		"1.12":   "SyncKnownPods forgets finished pods that are not desired",
+		"blind":  "a view of running containers shows some",
+
+		"two-instances":   "a container has one running instance",
+		"slow-stop":       "a stop takes its grace period at most",
+		"early-phase":     "a terminal phase is published after the containers have stopped",
+		"restart-policy":  "containers restart as their policy permits",
+		"exit-code":       "an exit code stays in the status and does not change",
+		"stale-pod":       "a sync acts on the newest version of the pod",
+		"resource-kept":   "SyncTerminatedPod releases the pod's resources",
+		"resource-leaked": "a failed start leaves no resources",
+
+		"1.4":  "calls begin only during Run",
+		"1.5":  "the table of transitions",
+		"1.7":  "a call is cancelled if and only if it is obsolete",
+		"1.12": "SyncKnownPods forgets finished pods that are not desired",
 	}
 }

@@ -19,14 +19,14 @@ import (
 // Recorder records all events between Workers and their PodSyncer, checks them against the rules
 // of the lifecycle, and can make calls fail. Use Record. It is safe for concurrent use.
 type Recorder struct {
-	mu           sync.Mutex
-	syncer       podworkers.PodSyncer
-	trace        Trace
-	checker      *Checker
-	scripts      map[scripted][]Outcome
-	inside       map[types.UID]podworkers.Call // running calls, as the syncer sees them
-	copies       map[*v1.Pod]*v1.Pod           // of pods passed to the syncer (INV-20)
-	runningCheck *runningCheck                 // nil without Running
+	mu      sync.Mutex
+	syncer  podworkers.PodSyncer
+	trace   Trace
+	checker *Checker
+	scripts map[scripted][]Outcome
+	inside  map[types.UID]podworkers.Call // running calls, as the syncer sees them
+	copies  map[*v1.Pod]*v1.Pod           // of pods passed to the syncer (INV-20)
+	views   views
 }
 
 // scripted identifies the calls of an outcome. An empty UID means all pods.
@@ -45,7 +45,7 @@ const defaultCancelLimit = 10 * time.Second
 func Record(cfg *podworkers.Config) *Recorder {
 	r := &Recorder{
 		syncer: cfg.Syncer, checker: NewChecker(), scripts: map[scripted][]Outcome{},
-		inside: map[types.UID]podworkers.Call{}, copies: map[*v1.Pod]*v1.Pod{},
+		inside: map[types.UID]podworkers.Call{}, copies: map[*v1.Pod]*v1.Pod{}, views: views{pods: map[types.UID]*history{}},
 	}
 	r.checker.CancelLimit = defaultCancelLimit
 	orphans, able := cfg.Syncer.(podworkers.OrphanSyncer)
@@ -104,7 +104,7 @@ func (r *Recorder) Calls(uid types.UID) []podworkers.Call {
 // pods, or nil. With workers it also checks their state of each pod. With nil, no call may be
 // running: Run has ended, or synctest.Wait has returned.
 func (r *Recorder) Check(workers Workers) error {
-	r.checkIdle()
+	r.checkIdle(forgottenBy(workers))
 	for try := 0; workers != nil && try < 1000; try++ {
 		before := r.events()
 		pods := workers.Pods() // under the lock of the workers, which also guards events
@@ -117,14 +117,24 @@ func (r *Recorder) Check(workers Workers) error {
 	if workers == nil {
 		r.checker.Settle(time.Now())
 	}
-	err := r.checker.Err()
-	if r.runningCheck != nil {
-		err = errors.Join(err, errors.Join(r.runningCheck.errs...))
-	}
+	err := errors.Join(r.checker.Err(), r.viewErrors())
 	if err == nil {
 		return nil
 	}
 	return &recordedError{err, r.lastLines()}
+}
+
+// forgottenBy returns a function that reports whether the workers have no state of a pod. Without
+// workers it returns false.
+func forgottenBy(workers Workers) func(types.UID) bool {
+	if workers == nil {
+		return func(types.UID) bool { return false }
+	}
+	pods := map[types.UID]bool{}
+	for _, p := range workers.Pods() {
+		pods[p.UID] = true
+	}
+	return func(uid types.UID) bool { return !pods[uid] }
 }
 
 // recordedError is a set of violations with the trace before them.
@@ -188,6 +198,7 @@ func (r *Recorder) event(e podworkers.TraceEvent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.trace = append(r.trace, e)
+	r.viewUpdate(e)
 	r.checker.Event(e)
 	if pod := e.Update.Pod; pod != nil && r.copies[pod] == nil {
 		r.copies[pod] = pod.DeepCopy()

@@ -153,7 +153,7 @@ func TestCheckMeanwhile(t *testing.T) {
 
 // Each violation has a rule with an explanation.
 func TestRules(t *testing.T) {
-	require.Len(t, podworkerstest.Rules(), 26)
+	require.Len(t, podworkerstest.Rules(), 35)
 	require.Equal(t, "termination is sticky, and has a reason", podworkerstest.Meaning("INV-5"))
 	require.Equal(t, "section 9.9 of the pod lifecycle", podworkerstest.Meaning("9.9"))
 }
