@@ -10,7 +10,7 @@ import (
 )
 
 // Login announces shutdowns of the machine and can delay them. The calls of Login and Session
-// must return when ctx is done, because Run waits for them. examples/kubelet/shutdown has a Login
+// must return when ctx is done, because Run waits for them for ShutdownTimeout. examples/kubelet/shutdown has a Login
 // for systemd-logind.
 type Login interface {
 	// Connect starts a Session and ensures that a lock delays a shutdown by at least delay. After
@@ -44,7 +44,8 @@ type Config struct {
 	// follows a cancelled one. It sets the status with Terminated. An error is logged, and the
 	// shutdown continues. Required.
 	Kill func(ctx context.Context, pod *v1.Pod, seconds int64) error
-	// Unmounted blocks until the pods have no volumes or ctx is done. Optional.
+	// Unmounted blocks until the pods have no volumes or ctx is done, which is at the end of the
+	// group's period. Optional.
 	Unmounted func(ctx context.Context, pods []*v1.Pod) error
 	// Flush blocks until the statuses are written or ctx is done, at most 2 s. It is called before
 	// the lock is released. Optional.
@@ -57,8 +58,8 @@ type Config struct {
 	// TimesFile is the file of the Times for the next agent. Optional: without it they are not
 	// saved.
 	TimesFile string
-	// ShutdownTimeout is the time that Run waits for its callbacks before it returns. Default:
-	// 10 s.
+	// ShutdownTimeout is the longest time that Run waits for its callbacks, for TimesFile and for
+	// the Login after its context is done. Default: 10 s.
 	ShutdownTimeout time.Duration
 	// Logger receives log records. Optional: without it they are discarded.
 	Logger *slog.Logger

@@ -11,8 +11,8 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// leastGrace is the shortest time for the pods of a group, and for its volumes, also if its Period
-// is 0 s. Upstream then waits for neither.
+// leastGrace is the shortest time for the pods of a group, and then for its volumes, also if its
+// Period is 0 s or its pods need all of it. Upstream then waits for neither.
 const leastGrace = time.Second
 
 // endPods performs one shutdown. It ends early when ctx is done.
@@ -70,7 +70,7 @@ func (m *Manager) recordTimes(t Times) {
 
 func (m *Manager) endGroup(ctx context.Context, g Group) {
 	m.cfg.Logger.Info("stopping pods for the node shutdown", "priority", g.Priority, "pods", len(g.Pods), "grace", g.Grace)
-	limit := max(g.Grace, leastGrace)
+	begun, limit := time.Now(), max(g.Grace, leastGrace)
 	m.within(ctx, limit, "Kill", func(ctx context.Context) error {
 		var all sync.WaitGroup
 		for _, pod := range g.Pods {
@@ -84,7 +84,8 @@ func (m *Manager) endGroup(ctx context.Context, g Group) {
 		return nil
 	})
 	if m.cfg.Unmounted != nil && ctx.Err() == nil {
-		m.within(ctx, limit, "Unmounted", func(ctx context.Context) error { return m.cfg.Unmounted(ctx, g.Pods) })
+		rest := max(limit-time.Since(begun), leastGrace)
+		m.within(ctx, rest, "Unmounted", func(ctx context.Context) error { return m.cfg.Unmounted(ctx, g.Pods) })
 	}
 }
 

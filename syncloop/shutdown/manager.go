@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,12 +40,12 @@ type Manager struct {
 	goingDown atomic.Bool
 	calls     run.Group
 
-	// current and loggedErr are used by Run's goroutine only.
+	// current and loggedErr are used by serve's goroutine only.
 	current   *ending
 	loggedErr string // the last logged error of the connection
 
-	// lock belongs to the goroutine of the current ending, or to Run's without one.
-	lock io.Closer
+	mu   sync.Mutex
+	lock io.Closer // delays a shutdown; nil without one
 }
 
 type ending struct {
@@ -90,13 +91,24 @@ func (m *Manager) Admit(*v1.Pod, []*v1.Pod) error {
 }
 
 // Run receives announcements from the Login until ctx is done, and ends the pods in a shutdown. It
-// returns nil after an orderly end. The error lists the callbacks that are still running after
-// ShutdownTimeout. Run retries a failed connection after a second, or after a minute for
+// returns nil after an orderly end. The error lists the callbacks, and the calls of the Login, that
+// are still running ShutdownTimeout after ctx is done. Run retries a failed connection after a second, or after a minute for
 // ErrDelayTooShort, and logs each error once.
 func (m *Manager) Run(ctx context.Context) error {
 	if m.ran.Swap(true) {
 		return ErrAlreadyRun
 	}
+	m.calls.Go("Login", func() { m.serve(ctx) })
+	<-ctx.Done()
+	m.calls.Go("releasing the lock", func() { m.setLock(nil) })
+	if unfinished := m.calls.Wait(m.cfg.ShutdownTimeout); len(unfinished) > 0 {
+		return fmt.Errorf("shutdown: still running %s after the stop: %s", m.cfg.ShutdownTimeout, strings.Join(unfinished, ", "))
+	}
+	return nil
+}
+
+// serve receives announcements until ctx is done.
+func (m *Manager) serve(ctx context.Context) {
 	for {
 		err := run.Guard("Login", func() error { return m.receive(ctx) })
 		if ctx.Err() != nil {
@@ -114,12 +126,8 @@ func (m *Manager) Run(ctx context.Context) error {
 			break
 		}
 	}
-	m.stop(run.EndOf(ctx))
-	m.unlock()
-	if unfinished := m.calls.Wait(m.cfg.ShutdownTimeout); len(unfinished) > 0 {
-		return fmt.Errorf("shutdown: still running %s after the stop: %s", m.cfg.ShutdownTimeout, strings.Join(unfinished, ", "))
-	}
-	return nil
+	m.stop(ctx, run.EndOf(ctx))
+	m.calls.Go("releasing the lock", func() { m.setLock(nil) }) // a late Lock may have returned one
 }
 
 func (m *Manager) receive(ctx context.Context) error {
@@ -155,11 +163,16 @@ func (m *Manager) receive(ctx context.Context) error {
 
 // handleAnnouncement handles an announcement of the Login.
 func (m *Manager) handleAnnouncement(ctx context.Context, s Session, down bool) error {
+	if !down {
+		m.stop(ctx, errCancelled)
+	}
+	if ctx.Err() != nil { // the Login may have ignored its end
+		return run.EndOf(ctx)
+	}
 	if down {
 		m.begin(ctx)
 		return nil
 	}
-	m.stop(errCancelled)
 	if m.goingDown.Swap(false) {
 		m.cfg.Logger.Info("the node shutdown was cancelled")
 		m.changed(false)
@@ -168,8 +181,7 @@ func (m *Manager) handleAnnouncement(ctx context.Context, s Session, down bool) 
 	if err != nil {
 		return err
 	}
-	m.unlock() // the previous lock, if the connection was lost
-	m.lock = lock
+	m.setLock(lock) // and closes the previous one, if the connection was lost
 	return nil
 }
 
@@ -189,29 +201,34 @@ func (m *Manager) begin(ctx context.Context) {
 		defer close(e.done)
 		m.endPods(ctx)
 		if ctx.Err() == nil {
-			m.unlock() // also without a connection
+			m.setLock(nil) // also without a connection
 		}
 	}()
 }
 
 // stop prevents further groups from ending. It does not wait for pods: the calls for them
-// continue.
-func (m *Manager) stop(why error) {
-	if m.current != nil {
-		m.current.cancel(why)
-		<-m.current.done
-		m.current = nil
-	}
-}
-
-func (m *Manager) unlock() {
-	if m.lock == nil {
+// continue. It waits for the callbacks of the ending until ctx is done.
+func (m *Manager) stop(ctx context.Context, why error) {
+	if m.current == nil {
 		return
 	}
-	if err := m.lock.Close(); err != nil {
-		m.cfg.Logger.Warn("cannot release the lock that delays shutdowns", "err", err)
+	m.current.cancel(why)
+	select {
+	case <-m.current.done:
+	case <-ctx.Done():
 	}
-	m.lock = nil
+	m.current = nil
+}
+
+// setLock stores a lock, nil for none, and closes the previous one.
+func (m *Manager) setLock(lock io.Closer) {
+	m.mu.Lock()
+	previous := m.lock
+	m.lock = lock
+	m.mu.Unlock()
+	if previous != nil {
+		m.guard("releasing the lock", previous.Close)
+	}
 }
 
 func (m *Manager) changed(down bool) {
@@ -220,8 +237,9 @@ func (m *Manager) changed(down bool) {
 	}
 }
 
-// guard runs a callback and logs its error or panic.
+// guard runs a callback and logs its error or panic. Run names the callback if it does not return.
 func (m *Manager) guard(step string, f func() error) {
+	defer m.calls.Begin(step)()
 	if err := run.Guard(step, f); err != nil {
 		m.cfg.Logger.Warn("node shutdown step failed", "step", step, "err", err, "stack", run.StackOf(err))
 	}

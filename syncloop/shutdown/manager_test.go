@@ -29,6 +29,7 @@ type login struct {
 	hangs      bool // Connect hangs
 	short      bool // the delay is too short
 	locks      int
+	closing    func() // is called by the Close of a lock
 	signals    chan bool
 	node       *testNode
 }
@@ -101,6 +102,11 @@ func (s *session) Lock(context.Context) (io.Closer, error) {
 		s.l.mu.Lock()
 		defer s.l.mu.Unlock()
 		s.l.locks--
+		if s.l.closing != nil {
+			s.l.mu.Unlock()
+			defer s.l.mu.Lock()
+			s.l.closing()
+		}
 	})), nil
 }
 
@@ -404,6 +410,68 @@ func TestKillPanicsOrHangs(t *testing.T) {
 		require.Contains(t, w.take(), "10s kill critical 5")
 		require.EqualError(t, stop(), "shutdown: still running 10s after the stop: Kill")
 		close(release)
+	})
+}
+
+// A callback or a call of the Login that does not return is named after ShutdownTimeout, and does
+// not keep the lock.
+func TestRunIsBoundedByShutdownTimeout(t *testing.T) {
+	for _, c := range []struct {
+		want   string
+		change func(c *shutdown.Config, hang func())
+	}{
+		{"Pods, stopping pods", func(c *shutdown.Config, hang func()) { c.Pods = func() []*v1.Pod { hang(); return nil } }},
+		{"OnTimes, stopping pods", func(c *shutdown.Config, hang func()) { c.OnTimes = func(shutdown.Times) { hang() } }},
+		{"Login, OnChange", func(c *shutdown.Config, hang func()) { c.OnChange = func(bool) { hang() } }},
+		{"Login", func(c *shutdown.Config, hang func()) { c.Login = &hangingLogin{c.Login.(*login), hang} }},
+		{"releasing the lock", func(c *shutdown.Config, hang func()) { c.Login.(*login).closing = hang }},
+	} {
+		t.Run(c.want, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, l := twoPods(-1), &login{}
+				release := make(chan struct{})
+				defer close(release)
+				_, stop := start(t, w, l, func(cfg *shutdown.Config) { c.change(cfg, func() { <-release }) })
+				l.signals <- true
+				time.Sleep(time.Second)
+				begun := time.Now()
+				require.EqualError(t, stop(), "shutdown: still running 10s after the stop: "+c.want)
+				require.Equal(t, 10*time.Second, time.Since(begun))
+				require.Zero(t, l.heldLocks())
+			})
+		})
+	}
+}
+
+// hangingLogin hangs in GoingDown.
+type hangingLogin struct {
+	*login
+	hang func()
+}
+
+func (l *hangingLogin) Connect(ctx context.Context, delay time.Duration) (shutdown.Session, error) {
+	s, err := l.login.Connect(ctx, delay)
+	return hangingSession{s, l}, err
+}
+
+type hangingSession struct {
+	shutdown.Session
+	l *hangingLogin
+}
+
+func (s hangingSession) GoingDown(context.Context) (bool, error) { s.l.hang(); return true, nil }
+
+// The volumes of a group have the rest of its period, so that all groups fit into the delay.
+func TestVolumesShareThePeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := twoPods(4*time.Second), &login{}
+		start(t, w, l, func(c *shutdown.Config) {
+			c.Unmounted = func(ctx context.Context, _ []*v1.Pod) error { <-ctx.Done(); return ctx.Err() }
+		})
+		l.signal(true)
+		time.Sleep(time.Minute)
+		require.Contains(t, w.take(), "10s kill critical 5")
+		require.Zero(t, l.heldLocks())
 	})
 }
 

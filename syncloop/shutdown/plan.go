@@ -19,8 +19,8 @@ const criticalPriority = 2_000_000_000
 // below that of the next Period.
 type Period struct {
 	Priority int32
-	// Grace is the time for the group in whole seconds. The group's volumes may take the same time
-	// once more.
+	// Grace is the time for the group's pods and volumes in whole seconds. If the pods need all of
+	// it, the volumes get another second.
 	Grace time.Duration
 }
 
@@ -35,8 +35,8 @@ func Periods(total, critical time.Duration) []Period {
 	return []Period{{Priority: 0, Grace: total - critical}, {Priority: criticalPriority, Grace: critical}}
 }
 
-// Total returns the sum of all periods, the required delay of the machine. It does not include the
-// time for volumes.
+// Total returns the sum of all periods, the required delay of the machine. It does not include
+// the seconds for the volumes of pods that need their whole period.
 func Total(periods []Period) (sum time.Duration) {
 	for _, p := range periods {
 		sum += p.Grace
