@@ -83,5 +83,8 @@ func (c *Calls) leave(path string, done chan struct{}) {
 	close(done)
 }
 
+// Wait blocks until no call runs, at most for limit. It returns the names of the running calls.
+func (c *Calls) Wait(limit time.Duration) (running []string) { return c.group.Wait(limit) }
+
 // Running returns the names of the running calls with their start times.
 func (c *Calls) Running() []string { return c.group.Running() }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +18,9 @@ import (
 )
 
 // Config configures a Manager. Run calls the callbacks one at a time, and Watch beside them. A
-// callback that does not return blocks evictions and the end of Run.
+// callback with a context that ignores its end continues beside the next ones, but not beside
+// another call for the same purpose: Measure has 1 min, Kill has Victim.KillTimeout, and each
+// removal has 2 min. Callbacks without a context must not block.
 type Config struct {
 	Policy Policy
 	// Measure measures the node and its pods. An error skips the pass. Required.
@@ -56,6 +59,13 @@ const (
 	interval = 10 * time.Second
 	// cleanupLimit bounds the wait for Cleaned, which is called every second.
 	cleanupLimit = 30 * time.Second
+	// measureLimit bounds Measure, and reclaimLimit bounds each removal.
+	measureLimit = time.Minute
+	reclaimLimit = 2 * time.Minute
+	// returnLimit is the time for a callback to return after the end of its context.
+	returnLimit = time.Second
+	// shutdownTimeout is the longest wait of an ending Run for callbacks.
+	shutdownTimeout = 10 * time.Second
 )
 
 func (c *Config) complete() error {
@@ -80,6 +90,8 @@ type Manager struct {
 	cfg   Config
 	ran   atomic.Bool
 	state State // used by Run only
+	parts run.Group
+	calls run.Calls
 
 	mu       sync.Mutex
 	pressure Pressure
@@ -101,7 +113,7 @@ func (m *Manager) Pressure() Pressure {
 }
 
 // Run runs a pass immediately, every 10 s and after each wake. When ctx is done, it waits for the
-// callback in progress and returns nil. After a pass that ended a pod, the next pass follows when
+// callbacks in progress, at most 10 s, and returns nil, or an error that lists the rest. After a pass that ended a pod, the next pass follows when
 // the pod is cleaned up, but not within a second. Errors and panics of callbacks are logged, and
 // the next pass follows. Without thresholds and Policy.LocalStorage no pass runs. A second Run
 // returns ErrAlreadyRun.
@@ -114,20 +126,25 @@ func (m *Manager) Run(ctx context.Context) error {
 		return nil
 	}
 	woken := run.NewSignal()
-	if m.cfg.Watch == nil {
-		return m.loop(ctx, woken)
+	m.parts.Go("pass", func() { m.loop(ctx, woken) })
+	if m.cfg.Watch != nil {
+		m.parts.Go("Watch", func() {
+			err := run.Guard("eviction: Config.Watch", func() error { return m.cfg.Watch(ctx, woken.Wake) })
+			if err != nil && ctx.Err() == nil {
+				m.cfg.Logger.Error("watch for resource shortages failed; continuing with periodic passes", "err", err)
+			}
+		})
 	}
-	return run.All(ctx, func(ctx context.Context) error { return m.loop(ctx, woken) }, func(ctx context.Context) error {
-		err := run.Guard("eviction: Config.Watch", func() error { return m.cfg.Watch(ctx, woken.Wake) })
-		if err != nil && ctx.Err() == nil {
-			m.cfg.Logger.Error("watch for resource shortages failed; continuing with periodic passes", "err", err)
-		}
-		<-ctx.Done()
-		return nil
-	})
+	<-ctx.Done()
+	end := time.Now().Add(shutdownTimeout)
+	unfinished := append(m.parts.Wait(shutdownTimeout), m.calls.Wait(max(0, time.Until(end)))...)
+	if len(unfinished) > 0 {
+		return fmt.Errorf("eviction: still running %s after the stop: %s", shutdownTimeout, strings.Join(unfinished, ", "))
+	}
+	return nil
 }
 
-func (m *Manager) loop(ctx context.Context, woken <-chan struct{}) error {
+func (m *Manager) loop(ctx context.Context, woken <-chan struct{}) {
 	for ctx.Err() == nil {
 		killed, err := m.pass(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -143,13 +160,24 @@ func (m *Manager) loop(ctx context.Context, woken <-chan struct{}) error {
 		case <-time.After(interval):
 		}
 	}
-	return nil
+}
+
+// call calls a callback with a context that ends after limit, and returns soon afterwards even if
+// the callback does not. A later call with the name and the object waits for the callback.
+func (m *Manager) call(ctx context.Context, limit time.Duration, name, object string, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit+returnLimit)
+	defer cancel()
+	return m.calls.Do(ctx, name, object, func() error {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return run.Guard("eviction: Config."+name, func() error { return f(ctx) })
+	})
 }
 
 // pass decides once and returns the pods that it killed and that have ended.
 func (m *Manager) pass(ctx context.Context) (killed []*v1.Pod, err error) {
-	var pods []*v1.Pod
-	if err := run.Guard("eviction: Config.Pods", func() error { pods = m.cfg.Pods(); return nil }); err != nil {
+	pods, err := m.pods()
+	if err != nil {
 		return nil, err
 	}
 	usage, err := m.measure(ctx)
@@ -187,8 +215,18 @@ func (m *Manager) pass(ctx context.Context) (killed []*v1.Pod, err error) {
 	return m.killAll(ctx, []Victim{victim}), nil
 }
 
-func (m *Manager) measure(ctx context.Context) (u Usage, err error) {
-	err = run.Guard("eviction: Config.Measure", func() error { u, err = m.cfg.Measure(ctx); return err })
+func (m *Manager) pods() (pods []*v1.Pod, err error) {
+	defer m.parts.Begin("Pods")()
+	err = run.Guard("eviction: Config.Pods", func() error { pods = m.cfg.Pods(); return nil })
+	return pods, err
+}
+
+func (m *Manager) measure(ctx context.Context) (Usage, error) {
+	var u Usage // a late call may still write it after an error
+	err := m.call(ctx, measureLimit, "Measure", "the node", func(ctx context.Context) (err error) {
+		u, err = m.cfg.Measure(ctx)
+		return err
+	})
 	if err != nil {
 		return Usage{}, fmt.Errorf("eviction: measuring: %w", err)
 	}
@@ -208,6 +246,7 @@ func (m *Manager) setPressure(p Pressure) {
 
 // guard calls a callback and logs a panic.
 func (m *Manager) guard(callback string, call func()) {
+	defer m.parts.Begin(callback)()
 	if err := run.Guard("eviction: Config."+callback, func() error { call(); return nil }); err != nil {
 		m.cfg.Logger.Error("eviction callback failed", "err", err, "stack", run.StackOf(err))
 	}
@@ -216,18 +255,19 @@ func (m *Manager) guard(callback string, call func()) {
 // reclaim removes dead containers and unused images, and reports whether it tried any.
 func (m *Manager) reclaim(ctx context.Context, r Reclaim) (tried bool) {
 	for _, step := range []struct {
-		on   bool
-		what string
-		do   func(context.Context) error
+		on       bool
+		callback string
+		what     string
+		do       func(context.Context) error
 	}{
-		{r.DeadContainers, "dead containers", m.cfg.RemoveDeadContainers},
-		{r.UnusedImages, "unused images", m.cfg.RemoveUnusedImages},
+		{r.DeadContainers, "RemoveDeadContainers", "dead containers", m.cfg.RemoveDeadContainers},
+		{r.UnusedImages, "RemoveUnusedImages", "unused images", m.cfg.RemoveUnusedImages},
 	} {
 		if !step.on || step.do == nil {
 			continue
 		}
 		tried = true
-		if err := run.Guard("eviction: removing "+step.what, func() error { return step.do(ctx) }); err != nil && ctx.Err() == nil {
+		if err := m.call(ctx, reclaimLimit, step.callback, "of the node", step.do); err != nil && ctx.Err() == nil {
 			m.cfg.Logger.Error("cannot reclaim disk space", "from", step.what, "err", err)
 		}
 	}
@@ -244,9 +284,7 @@ func (m *Manager) killAll(ctx context.Context, victims []Victim) (killed []*v1.P
 		m.guard("Event", func() {
 			m.cfg.Event(podfacts.Reference(v.Pod), v.Annotations, v1.EventTypeWarning, Reason, v.Message)
 		})
-		limited, cancel := context.WithTimeout(ctx, v.KillTimeout())
-		err := run.Guard("eviction: Config.Kill", func() error { return m.cfg.Kill(limited, v) })
-		cancel()
+		err := m.call(ctx, v.KillTimeout(), "Kill", string(v.Pod.UID), func(ctx context.Context) error { return m.cfg.Kill(ctx, v) })
 		if err != nil && ctx.Err() == nil {
 			m.cfg.Logger.Error("evicted pod did not stop", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "podUID", v.Pod.UID, "err", err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -233,6 +234,61 @@ func TestFailedKillIsBounded(t *testing.T) {
 		}
 	}, nil)
 	require.Equal(t, []time.Duration{10 * time.Second, 5 * time.Second}, took, "one kill per pass, at most 10 s each, with the interval between passes")
+}
+
+// A callback that ignores its context delays evictions for a limited time, is not called twice at a
+// time, and does not keep Run from ending.
+func TestCallbacksHang(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(cfg *Config, hang func())
+		want []string // killed pods
+		left string
+	}{
+		"Kill": {func(cfg *Config, hang func()) {
+			kill := cfg.Kill
+			cfg.Kill = func(ctx context.Context, v Victim) error {
+				if v.Pod.Name == "a" {
+					hang()
+				}
+				return kill(ctx, v)
+			}
+		}, []string{"b"}, "Kill a since 2000-01-01T00:00:00Z"},
+		"Measure": {func(cfg *Config, hang func()) {
+			cfg.Measure = func(context.Context) (Usage, error) { hang(); return Usage{}, nil }
+		}, nil, "Measure the node since 2000-01-01T00:00:00Z"},
+		"RemoveUnusedImages": {func(cfg *Config, hang func()) {
+			cfg.Policy.LocalStorage = false
+			cfg.RemoveUnusedImages = func(context.Context) error { hang(); return nil }
+		}, []string{"a", "b"}, "RemoveUnusedImages of the node since 2000-01-01T00:00:00Z"},
+		"Watch": {func(cfg *Config, hang func()) {
+			cfg.Watch = func(context.Context, func()) error { hang(); return nil }
+		}, []string{"a", "b"}, "Watch"},
+		"Pods": {func(cfg *Config, hang func()) { cfg.Pods = func() []*v1.Pod { hang(); return nil } }, nil, "Pods, pass"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &testNode{signal: ImageFSAvailable, available: 1, pods: []*v1.Pod{newPod("a", emptyDir("1Mi")), newPod("b", emptyDir("1Mi"))}}
+				cfg := b.config()
+				cfg.Policy.LocalStorage = true
+				cfg.Measure = func(ctx context.Context) (Usage, error) {
+					u, err := b.measure(ctx)
+					u.Pods = map[types.UID]PodUsage{"a": overEmptyDirLimit(), "b": overEmptyDirLimit()}
+					return u, err
+				}
+				release := make(chan struct{})
+				var running atomic.Int32
+				c.edit(&cfg, func() { running.Add(1); <-release })
+				m, err := New(cfg)
+				require.NoError(t, err)
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+				defer cancel()
+				require.EqualError(t, m.Run(ctx), "eviction: still running 10s after the stop: "+c.left)
+				require.Equal(t, c.want, b.killed)
+				require.Equal(t, int32(1), running.Load())
+				close(release)
+			})
+		})
+	}
 }
 
 // A pod over its storage limit that cannot be killed does not prevent an eviction for memory. If
