@@ -87,8 +87,8 @@ type Config struct {
 	// collection uses the returned context, and calls end with its error. Optional.
 	Span func(ctx context.Context, name string, attributes ...slog.Attr) (_ context.Context, end func(err error))
 
-	// ShutdownTimeout bounds the stop of each part configured here when Run ends. It does not bound
-	// garbage collection and PodSink.Prune. Default: 10 s.
+	// ShutdownTimeout bounds the stop of each part when Run ends, except the further parts of
+	// RunWith. Default: 10 s.
 	ShutdownTimeout time.Duration
 	// Event records Kubernetes events. It is called concurrently and must not block. Optional.
 	Event podwright.EventFunc

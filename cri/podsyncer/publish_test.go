@@ -308,19 +308,18 @@ func TestAFileShowsThePods(t *testing.T) {
 // badSink is a sink whose Put calls put.
 type badSink struct {
 	status.Sink
-	put   func() error
-	prune error
+	put, prune func() error
 }
 
 func (b badSink) Put(*v1.Pod) error                { return b.put() }
-func (b badSink) Prune(func(types.UID) bool) error { return b.prune }
+func (b badSink) Prune(func(types.UID) bool) error { return b.prune() }
 
 // A sink that fails or hangs stops neither pods nor loops.
 func TestABadSinkStopsNoPod(t *testing.T) {
 	hang, full := make(chan struct{}), errors.New("the disk is full")
 	for name, bad := range map[string]badSink{
-		"full": {put: func() error { return full }, prune: full},
-		"hung": {put: func() error { <-hang; return nil }},
+		"full": {put: func() error { return full }, prune: func() error { return full }},
+		"hung": {put: func() error { <-hang; return nil }, prune: func() error { <-hang; return nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inHarness(t, fake.Config{}, func(w *harness) {
@@ -336,6 +335,41 @@ func TestABadSinkStopsNoPod(t *testing.T) {
 				close(hang)
 				w.Sleep(time.Minute)
 				w.requireNothingLeft()
+			})
+		})
+	}
+}
+
+// Calls that ignore their context do not keep Run from ending.
+func TestRunIsBoundedByShutdownTimeout(t *testing.T) {
+	for want, hangs := range map[string]string{"removing finished pods from status sinks": "Prune", "removing dead containers": "RemoveContainer"} {
+		t.Run(want, func(t *testing.T) {
+			inHarness(t, fake.Config{Programs: fake.Always(fake.Exit(0))}, func(w *harness) {
+				hang := make(chan struct{})
+				defer close(hang)
+				bad := badSink{Sink: must(filesink.New(filesink.Config{Path: filepath.Join(w.dir, "bad.json")})), put: func() error { return nil }, prune: func() error { return nil }}
+				w.at(hangs, 0, func(context.Context) error { <-hang; return nil })
+				if hangs == "Prune" {
+					bad.prune = func() error { <-hang; return nil }
+				}
+				good := must(filesink.New(filesink.Config{Path: filepath.Join(w.dir, "good.json")}))
+				w.sinks = []writer.NamedSink{{Name: "bad", Sink: bad}, {Name: "good", Sink: good}}
+				n := w.newNode()
+				ctx, cancel := context.WithCancel(w.t.Context())
+				done := make(chan error, 1)
+				go func() { done <- n.Run(ctx) }()
+				require.NoError(t, n.merger.Set("file", []*v1.Pod{newPod("1", v1.RestartPolicyAlways, "a")}, n.Loop().Emit))
+				w.Sleep(time.Minute)
+				require.NoError(t, n.merger.Set("file", nil, n.Loop().Emit))
+				w.Sleep(10 * time.Second)
+				if hangs == "Prune" {
+					_, err := good.Get(w.t.Context(), status.Ref{Namespace: "default", Name: "1", UID: "1"})
+					require.ErrorIs(t, err, status.ErrNotFound)
+				}
+				begun := time.Now()
+				cancel()
+				require.ErrorContains(t, <-done, "podsyncer: still running 10s after the stop: "+want)
+				require.Equal(t, 10*time.Second, time.Since(begun))
 			})
 		})
 	}

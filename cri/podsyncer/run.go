@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/run"
@@ -39,7 +40,12 @@ func (s *Syncer) RunWith(ctx context.Context, parts ...func(context.Context) err
 	defer stopObserving()
 	observing := make(chan error, 1)
 	go func() { observing <- run.All(below, ending(stopActing, s.observer.Run), ending(stopActing, s.write)) }()
-	acting := []func(context.Context) error{s.probes.Run, s.sinks.Run, s.releaser.Run, s.pruner.Run, s.collector.Run, s.workers.Run, s.loop.Run}
+	acting := []func(context.Context) error{
+		s.probes.Run, s.releaser.Run, s.workers.Run, s.loop.Run,
+		s.bounded("removing finished pods from status sinks", s.sinks.Run),
+		s.bounded("removing dead containers", s.pruner.Run),
+		s.bounded("garbage collection", s.collector.Run),
+	}
 	err = run.All(ctx, append(acting, parts...)...)
 	stopObserving()
 	err = errors.Join(err, <-observing)
@@ -47,6 +53,25 @@ func (s *Syncer) RunWith(ctx context.Context, parts ...func(context.Context) err
 		err = errors.Join(err, fmt.Errorf("podsyncer: preStop handlers ignore their cancelled context: %v", names))
 	}
 	return err
+}
+
+// bounded is part with a limit for its end after ctx is done.
+func (s *Syncer) bounded(name string, part func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		result := make(chan error, 1)
+		go func() { result <- part(ctx) }()
+		select {
+		case err := <-result:
+			return err
+		case <-ctx.Done():
+		}
+		select {
+		case err := <-result:
+			return err
+		case <-time.After(s.cfg.ShutdownTimeout):
+			return fmt.Errorf("podsyncer: still running %s after the stop: %s", s.cfg.ShutdownTimeout, name)
+		}
+	}
 }
 
 // ending calls stop when part returns, before the parts beside it are cancelled.

@@ -3,6 +3,7 @@ package podsyncer
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -20,7 +21,8 @@ import (
 type PodSink interface {
 	// Put adds a pod. It is called before each Get and Patch for the pod.
 	Put(pod *v1.Pod) error
-	// Prune drops all pods for which wanted returns false. Run waits for its return.
+	// Prune drops all pods for which wanted returns false. An ending Run waits for its return, at
+	// most for Config.ShutdownTimeout.
 	Prune(wanted func(types.UID) bool) error
 }
 
@@ -29,14 +31,19 @@ type PodSink interface {
 type podSinks struct {
 	wanted  func(types.UID) bool
 	warn    func(sink string, err error)
-	sinks   map[string]PodSink
+	sinks   []*podSink
 	pods    perPod[*v1.Pod]
 	limiter *loglimit.Limiter
-	woken   run.Signal
+}
+
+type podSink struct {
+	PodSink
+	name  string
+	woken run.Signal
 }
 
 func newPodSinks(s *Syncer) *podSinks {
-	p := &podSinks{wanted: s.wanted, sinks: map[string]PodSink{}, limiter: loglimit.New(time.Minute), woken: run.NewSignal()}
+	p := &podSinks{wanted: s.wanted, limiter: loglimit.New(time.Minute)}
 	p.warn = func(sink string, err error) {
 		s.log.Warn("removing finished pods from a status sink failed", "sink", sink, "err", err)
 	}
@@ -48,7 +55,7 @@ func (p *podSinks) wrap(sinks []writer.NamedSink) []writer.NamedSink {
 	var out []writer.NamedSink
 	for _, named := range sinks {
 		if sink, ok := named.Sink.(PodSink); ok {
-			p.sinks[named.Name] = sink
+			p.sinks = append(p.sinks, &podSink{PodSink: sink, name: named.Name, woken: run.NewSignal()})
 			if _, ok := named.Sink.(status.Receiver); !ok { // a Receiver gets the pod itself
 				named.Sink = podPutter{Sink: named.Sink, sink: sink, pods: &p.pods}
 			}
@@ -72,22 +79,32 @@ func (p *podSinks) prune() {
 			p.pods.drop(uid)
 		}
 	}
-	p.woken.Wake()
+	for _, sink := range p.sinks {
+		sink.woken.Wake()
+	}
 }
 
-// Run prunes the sinks whenever it is woken, until ctx is done.
+// Run prunes each sink whenever it is woken, until ctx is done. A sink that hangs delays no other.
 func (p *podSinks) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	for _, sink := range p.sinks {
+		all.Go(func() { p.pruneWhenWoken(ctx, sink) })
+	}
+	all.Wait()
+	<-ctx.Done()
+	return nil
+}
+
+func (p *podSinks) pruneWhenWoken(ctx context.Context, sink *podSink) {
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-p.woken:
+			return
+		case <-sink.woken:
 		}
-		for name, sink := range p.sinks {
-			err := run.Guard("the sink "+name, func() error { return sink.Prune(p.wanted) })
-			if err != nil && p.limiter.Allow(time.Now(), name, err.Error()) {
-				p.warn(name, err)
-			}
+		err := run.Guard("the sink "+sink.name, func() error { return sink.Prune(p.wanted) })
+		if err != nil && p.limiter.Allow(time.Now(), sink.name, err.Error()) {
+			p.warn(sink.name, err)
 		}
 	}
 }
