@@ -41,5 +41,7 @@ func TestKillTimeout(t *testing.T) {
 	require.Equal(t, 10*time.Second, killTimeout(podOf("a", specGrace(0)), nil))
 	require.Equal(t, 10*time.Second, killTimeout(&v1.Pod{}, nil))
 	require.Equal(t, 90*time.Second, killTimeout(podOf("a"), new(int64(60))))
+	require.Equal(t, 30*time.Second, killTimeout(podOf("a", specGrace(60), deletionGrace(20)), nil))
+	require.Equal(t, 30*time.Second, killTimeout(podOf("a", deletionGrace(20)), new(int64(60))))
 	require.Positive(t, killTimeout(podOf("a"), new(int64(math.MaxInt64))))
 }

@@ -12,7 +12,8 @@ import (
 )
 
 // Kill terminates a pod and blocks until its containers have stopped, at most max(10 s, 1.5
-// times the grace period). After that its error wraps ErrKillTimeout, and the kill continues. It
+// times the smaller of the deletion grace period and options.GracePeriodSeconds, or else the grace
+// period of the spec). After that its error wraps ErrKillTimeout, and the kill continues. It
 // also returns ctx's cause when ctx is done, while the kill continues, and with ErrAgentStopping
 // when Run ends. Before Run no pod stops; the error of a Kill that waited for Run mentions it.
 // Options.Done must be nil. An invalid argument fails at once with ErrInvalidUpdate. A syncer must
@@ -55,15 +56,9 @@ func (w *Workers) beforeRun() string {
 }
 
 func killTimeout(pod *v1.Pod, override *int64) time.Duration {
-	seconds := override
-	if seconds == nil {
-		seconds = pod.Spec.TerminationGracePeriodSeconds
-	}
-	var grace time.Duration
-	if seconds != nil {
-		grace = time.Duration(min(*seconds, math.MaxInt32)) * time.Second
-	}
-	return max(10*time.Second, grace+grace/2)
+	seconds := effectiveGrace(grace{}, pod, override).seconds
+	limit := time.Duration(min(seconds, math.MaxInt32)) * time.Second
+	return max(10*time.Second, limit+limit/2)
 }
 
 func (w *Workers) reportSlowKill(pod *v1.Pod, limit time.Duration) {
