@@ -23,8 +23,8 @@ const (
 	// UpdateSync: the pod is unchanged and needs another sync.
 	UpdateSync UpdateType = "sync"
 	// UpdateKill: the pod must terminate. A pod without a worker gets one that starts with
-	// SyncTerminatingPod. A static one finishes without a call, unless it was sent as a
-	// RuntimePod.
+	// SyncTerminatingPod, because it may run since before a restart of the agent. A static pod that
+	// waits for another one finishes without a call, unless it was sent as a RuntimePod.
 	UpdateKill UpdateType = "kill"
 )
 

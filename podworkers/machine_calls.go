@@ -18,7 +18,7 @@ func (m *machine) advance(r *record, now time.Time) {
 	}
 	if r.static && !r.begun {
 		switch {
-		case r.state == StateTerminationRequested && !r.observed:
+		case r.state == StateTerminationRequested && !r.observed && m.names.blocked(r.fullName(), r.uid):
 			m.finish(r, now) // it never ran
 			return
 		case r.state < StateTerminationRequested && m.names.next(r.fullName()) != r.uid:

@@ -65,6 +65,12 @@ func (n nameSlots) next(name string) types.UID {
 	return s.waiting[0]
 }
 
+// blocked reports whether the pod waits for another one.
+func (n nameSlots) blocked(name string, uid types.UID) bool {
+	s := n[name]
+	return s != nil && slices.Contains(s.waiting, uid) && n.blocker(name, uid) != ""
+}
+
 // blocker returns the pod that blocks a waiter, or "" if it is not blocked.
 func (n nameSlots) blocker(name string, uid types.UID) types.UID {
 	s := n[name]
