@@ -17,7 +17,8 @@ import (
 
 // Config configures a Manager.
 type Config struct {
-	// Service inspects and pulls images. Required.
+	// Service inspects and pulls images. A PullImage that ignores the end of its context occupies
+	// its place among the parallel pulls for 5 s. Required.
 	Service cri.ImageService
 	// MaxParallelPulls bounds the concurrent pulls. Default: 1. A negative value means no limit.
 	// Further pulls wait in a queue, which is unbounded but never longer than the number of pods.

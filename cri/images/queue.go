@@ -8,10 +8,15 @@ import (
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // maxQueueTime is the time after which a waiting pull precedes later, more urgent ones.
 const maxQueueTime = 5 * time.Minute
+
+// abandonLimit is the longest wait for a cancelled pull that ignores its context.
+const abandonLimit = 5 * time.Second
 
 type urgency struct {
 	running bool          // the pod has running containers
@@ -128,7 +133,7 @@ func (q *queue) find(key string, fresh bool) *flight {
 }
 
 // leave removes an attempt from a flight. If none remains, leave cancels the flight and waits for
-// its end.
+// its end, at most abandonLimit. After that the flight no longer counts for the limit.
 func (q *queue) leave(f *flight, a *attempt) {
 	q.mu.Lock()
 	f.members = slices.DeleteFunc(f.members, func(m *attempt) bool { return m == a })
@@ -144,8 +149,11 @@ func (q *queue) leave(f *flight, a *attempt) {
 		q.waiting = slices.DeleteFunc(q.waiting, func(w *flight) bool { return w == f })
 	}
 	q.mu.Unlock()
-	if flying {
-		<-f.done
+	if flying && !run.Wait(f.done, abandonLimit) {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		delete(q.running, f)
+		q.dispatch()
 	}
 }
 

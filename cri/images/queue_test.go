@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 func TestOrderOfPulls(t *testing.T) {
@@ -63,6 +64,37 @@ func TestQueueGoesByUrgency(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []string{"first:1", "runs:1", "lifted:1", "two:1", "two-later:1", "before:1", "five:1", "after:1"}, s.pulled())
 	})
+}
+
+// A pull that ignores its context delays its caller and other pulls for a limited time.
+func TestStuckPull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stuckService{newService(), make(chan struct{})}
+		m := newManager(t, Config{Service: s})
+		w := ensure(t, m, request("a", "stuck:1", ""))
+		w.cancel()
+		time.Sleep(abandonLimit)
+		require.True(t, w.returned())
+		require.ErrorIs(t, w.err, context.Canceled)
+		require.NoError(t, get(t, m, "b", "other:1", ""))
+		require.Empty(t, m.Pulls())
+		close(s.release)
+		synctest.Wait()
+		require.NoError(t, get(t, m, "a", "stuck:1", ""))
+	})
+}
+
+// stuckService hangs in pulls of stuck:1 until release is closed.
+type stuckService struct {
+	*service
+	release chan struct{}
+}
+
+func (s *stuckService) PullImage(ctx context.Context, spec *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
+	if spec.Image == "stuck:1" {
+		<-s.release
+	}
+	return s.service.PullImage(ctx, spec, auth, sandbox)
 }
 
 // FuzzQueue starts, ends and fails requests at random. It checks that every request gets a result,
