@@ -98,11 +98,7 @@ func (m *Manager) AddPod(spec *v1.Pod) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
-	p := m.pods[spec.UID]
-	if p == nil {
-		p = &pod{uid: spec.UID}
-		m.pods[spec.UID] = p
-	}
+	p := m.podOf(spec.UID)
 	p.leaving = p.leaving || spec.DeletionTimestamp != nil
 	for _, w := range p.workers {
 		m.requestRound(w, now)
@@ -124,6 +120,16 @@ func (m *Manager) AddPod(spec *v1.Pod) error {
 		return fmt.Errorf("probe: pod %s/%s (%s): %w", spec.Namespace, spec.Name, spec.UID, errors.Join(errs...))
 	}
 	return nil
+}
+
+// podOf returns the pod, and adds it if necessary. The caller holds mu.
+func (m *Manager) podOf(uid types.UID) *pod {
+	p := m.pods[uid]
+	if p == nil {
+		p = &pod{uid: uid}
+		m.pods[uid] = p
+	}
+	return p
 }
 
 // identified returns an error for a pod without a unique identity.
@@ -213,8 +219,11 @@ func spread(k key, period time.Duration) time.Duration {
 
 // StopLivenessAndStartup ends these probes of a pod, including its sidecars, and discards their
 // results: during its termination, no container may restart. Readiness continues until RemovePod.
-// It has no effect on a pod that was not added.
+// It is also in effect if the pod is added later.
 func (m *Manager) StopLivenessAndStartup(uid types.UID) {
+	m.mu.Lock()
+	m.podOf(uid)
+	m.mu.Unlock()
 	m.remove(uid, func(p *pod) []*worker {
 		p.leaving = true
 		p.restored = slices.DeleteFunc(p.restored, func(r Stored) bool { return r.Type != Readiness })
@@ -332,12 +341,11 @@ func (m *Manager) Results(uid types.UID) Results {
 func (m *Manager) Restore(uid types.UID, results []Stored) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p := m.pods[uid]
-	if p == nil {
-		p = &pod{uid: uid}
-		m.pods[uid] = p
-	}
+	p := m.podOf(uid)
 	for _, r := range results {
+		if p.leaving && r.Type != Readiness {
+			continue
+		}
 		if r.ContainerID != "" && (r.Result == Success || r.Result == Failure) && p.find(r.Container, r.Type) == nil {
 			p.restored = append(p.restored, r)
 		}

@@ -190,16 +190,28 @@ func TestRestore(t *testing.T) {
 	})
 }
 
-// Restored results cannot restart a pod that is stopped before it is added.
-func TestRestoreAndStop(t *testing.T) {
-	inBubble(t, nil, func(r *rig) {
-		kept := probe.Stored{Container: "web", ContainerID: "fake://1", Type: probe.Readiness, Result: probe.Success}
-		r.Restore("u", []probe.Stored{kept, {Container: "web", ContainerID: "fake://1", Type: probe.Liveness, Result: probe.Failure}})
-		r.StopLivenessAndStartup("u")
-		require.Equal(t, probe.Results{kept}, r.Results("u"))
-		r.RemovePod("u")
-		require.Empty(t, r.Results("u"))
-	})
+// Neither restored results nor a late AddPod can restart a pod that is stopped before it is added.
+func TestStopBeforeAdd(t *testing.T) {
+	for _, restoredLater := range []bool{false, true} {
+		inBubble(t, nil, func(r *rig) {
+			kept := probe.Stored{Container: "web", ContainerID: "fake://1", Type: probe.Readiness, Result: probe.Success}
+			stored := []probe.Stored{kept, {Container: "web", ContainerID: "fake://1", Type: probe.Liveness, Result: probe.Failure}}
+			if !restoredLater {
+				r.Restore("u", stored)
+			}
+			r.StopLivenessAndStartup("u")
+			if restoredLater {
+				r.Restore("u", stored)
+			}
+			require.Equal(t, probe.Results{kept}, r.Results("u"))
+			r.set(podOf("u", container("web", probes{probe.Liveness: every(5), probe.Readiness: every(5)})), running("web", "fake://1"))
+			r.sleep(11 * s)
+			require.Empty(t, r.when("web", probe.Liveness))
+			require.NotEmpty(t, r.when("web", probe.Readiness))
+			r.RemovePod("u")
+			require.Empty(t, r.Results("u"))
+		})
+	}
 }
 
 // At the end of Run, executions are cancelled without an outcome.
