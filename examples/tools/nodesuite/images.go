@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -113,27 +112,11 @@ func suiteRecipes(p programs, busybox, pause v1.Image) ([]recipe, error) {
 
 // build adds a variable to the image, so that images with equal files differ.
 func (r recipe) build(named string) (v1.Image, error) {
-	img := r.base
-	if len(r.files) > 0 {
-		layer, err := r.files.Layer()
-		if err != nil {
-			return nil, err
-		}
-		if img, err = mutate.AppendLayers(img, layer); err != nil {
-			return nil, err
-		}
-	}
-	config, err := img.ConfigFile()
-	if err != nil {
-		return nil, err
-	}
-	config = config.DeepCopy()
-	config.OS, config.Architecture = "linux", runtime.GOARCH
-	config.Config.Entrypoint, config.Config.Cmd, config.Config.User = r.entrypoint, r.cmd, r.user
-	config.Config.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/"}
-	config.Config.Labels = map[string]string{"nodesuite": named}
-	config.Config.WorkingDir = "/"
-	return mutate.ConfigFile(img, config)
+	return r.files.On(r.base, func(c *v1.Config) {
+		c.Entrypoint, c.Cmd, c.User = r.entrypoint, r.cmd, r.user
+		c.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/"}
+		c.Labels = map[string]string{"nodesuite": named}
+	})
 }
 
 // imageLine matches an image of the suite's list: identifier, registry, name and version.
@@ -206,20 +189,14 @@ func testbedImage(ctx context.Context, variable string) (v1.Image, error) {
 // deliver pushes the images to the testbed's registry, which is a mirror of registry.k8s.io, and
 // pulls them under their names.
 func deliver(ctx context.Context, images []suiteImage, endpoint string) error {
-	transport := &http.Transport{}
-	defer transport.CloseIdleConnections()
 	service, err := cri.DialImages(ctx, cri.ClientConfig{Endpoint: endpoint})
 	if err != nil {
 		return err
 	}
 	defer service.Close()
 	for _, i := range images {
-		ref, err := name.ParseReference(os.Getenv("PODWRIGHT_REGISTRY") + "/" + i.name)
-		if err != nil {
+		if err := image.Push(ctx, os.Getenv("PODWRIGHT_REGISTRY")+"/"+i.name, i.img); err != nil {
 			return err
-		}
-		if err := remote.Write(ref, i.img, remote.WithContext(ctx), remote.WithTransport(transport)); err != nil {
-			return fmt.Errorf("push %s: %w", ref, err)
 		}
 		if _, err := service.PullImage(ctx, &criv1.ImageSpec{Image: "registry.k8s.io/" + i.name}, nil, nil); err != nil {
 			return err

@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"runtime"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
 	"github.com/podwright/podwright/examples/tools/internal/image"
 )
@@ -73,24 +71,10 @@ func assemble(recipes []recipe) ([]testImage, error) {
 }
 
 func (r recipe) build() (v1.Image, error) {
-	layer, err := r.fs.Layer()
-	if err != nil {
-		return nil, err
-	}
-	img, err := mutate.AppendLayers(empty.Image, layer)
-	if err != nil {
-		return nil, err
-	}
-	cfg, err := img.ConfigFile()
-	if err != nil {
-		return nil, err
-	}
-	cfg = cfg.DeepCopy()
-	cfg.OS, cfg.Architecture = "linux", runtime.GOARCH
-	cfg.Config.Entrypoint, cfg.Config.Cmd = r.entrypoint, r.cmd
-	cfg.Config.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin:/"}, r.env...)
-	cfg.Config.WorkingDir = "/"
-	return mutate.ConfigFile(img, cfg)
+	return r.fs.On(empty.Image, func(c *v1.Config) {
+		c.Entrypoint, c.Cmd = r.entrypoint, r.cmd
+		c.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin:/"}, r.env...)
+	})
 }
 
 func busyboxFS(busybox string, applets []string) image.Files {

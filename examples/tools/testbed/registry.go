@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net/http"
 
-	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/podwright/podwright/examples/tools/internal/image"
 )
 
 // imageRegistry serves images from memory on a loopback port.
@@ -23,18 +22,12 @@ func startRegistry(ctx context.Context) (*imageRegistry, error) {
 	return &imageRegistry{s}, nil
 }
 
-func (r *imageRegistry) ref(image string) string { return r.addr + "/" + image }
+func (r *imageRegistry) ref(name string) string { return r.addr + "/" + name }
 
 func (r *imageRegistry) push(ctx context.Context, images []testImage) error {
-	transport := &http.Transport{}
-	defer transport.CloseIdleConnections()
-	for _, image := range images {
-		ref, err := name.ParseReference(r.ref(image.name))
-		if err != nil {
+	for _, i := range images {
+		if err := image.Push(ctx, r.ref(i.name), i.img); err != nil {
 			return err
-		}
-		if err := remote.Write(ref, image.img, remote.WithContext(ctx), remote.WithTransport(transport)); err != nil {
-			return fmt.Errorf("push %s: %w", ref, err)
 		}
 	}
 	return nil

@@ -1,7 +1,9 @@
-// Package image builds small container images from the files of one layer:
+// Package image builds small container images from the files of one layer, and pushes them to a
+// registry of this machine:
 //
 //	files := image.Files{}.Folder("tmp", 0o1777).Program("bin/tool", "/usr/bin/tool").Link("bin/t", "tool")
-//	layer, err := files.Layer()
+//	img, err := files.On(empty.Image, func(c *v1.Config) { c.Entrypoint = []string{"/bin/tool"} })
+//	err = image.Push(ctx, "127.0.0.1:5000/tool:v1", img)
 //
 // Owners and times are fixed, so that equal content has the same digest.
 package image
@@ -9,13 +11,19 @@ package image
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
+	"runtime"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
@@ -54,8 +62,44 @@ func (f Files) File(name, text string) Files {
 	return append(f, entry{hdr: tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644}, text: text})
 }
 
-// Layer returns the layer with the files.
-func (f Files) Layer() (v1.Layer, error) {
+// On returns an image for this machine with a layer of the files on top of a base, or the base
+// itself without files. configure changes the configuration of the base. The working folder is /.
+func (f Files) On(base v1.Image, configure func(*v1.Config)) (v1.Image, error) {
+	img := base
+	if len(f) > 0 {
+		layer, err := f.layer()
+		if err != nil {
+			return nil, err
+		}
+		if img, err = mutate.AppendLayers(img, layer); err != nil {
+			return nil, err
+		}
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture, config.Config.WorkingDir = "linux", runtime.GOARCH, "/"
+	configure(&config.Config)
+	return mutate.ConfigFile(img, config)
+}
+
+// Push pushes an image. ref is its full name, with the host and port of the registry.
+func Push(ctx context.Context, ref string, img v1.Image) error {
+	to, err := name.ParseReference(ref)
+	if err != nil {
+		return err
+	}
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	if err := remote.Write(to, img, remote.WithContext(ctx), remote.WithTransport(transport)); err != nil {
+		return fmt.Errorf("push %s: %w", to, err)
+	}
+	return nil
+}
+
+func (f Files) layer() (v1.Layer, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
 	for _, e := range f {
