@@ -58,6 +58,12 @@ type Feed[T Object, L runtime.Object] struct {
 	objects map[types.NamespacedName]T
 	err     error
 	running bool
+
+	// Only Run uses these: pages and size of the list in progress, the start of the last watch,
+	// and the pause after it.
+	pages, size int
+	watched     time.Time
+	pause       time.Duration
 }
 
 // errNotSynced is the error of a Feed before its first response.
@@ -134,8 +140,35 @@ func (f *Feed[T, L]) source() listWatch {
 
 func (f *Feed[T, L]) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	o.FieldSelector = f.cfg.FieldSelector
-	l, err := f.cfg.Resource.List(ctx, o)
-	if err == nil && f.cfg.Check != nil {
+	l, more, err := f.page(ctx, o)
+	if err != nil || !more { // the first pages prove nothing about the next ones
+		f.record(ctx, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// maxPages bounds the responses of one list. Their total size is bounded like that of one response.
+const maxPages = 1000
+
+// page reads and checks a page of a list. more is true if another one follows.
+func (f *Feed[T, L]) page(ctx context.Context, o metav1.ListOptions) (l L, more bool, err error) {
+	if l, err = f.cfg.Resource.List(ctx, o); err != nil {
+		return l, false, err
+	}
+	if o.Continue == "" {
+		f.pages, f.size = 0, 0
+	}
+	f.pages++
+	if sized, ok := any(l).(interface{ Size() int }); ok {
+		f.size += sized.Size()
+	}
+	if f.pages > maxPages || f.size > maxResponse {
+		return l, false, fmt.Errorf("list of %s exceeds the limit of %d pages or %d bytes", f.cfg.Resource.kind.plural, maxPages, maxResponse)
+	}
+	if f.cfg.Check != nil {
 		err = meta.EachListItem(l, func(obj runtime.Object) error {
 			if o, ok := obj.(T); ok { // other types are refused later
 				return f.cfg.Check(o)
@@ -143,18 +176,40 @@ func (f *Feed[T, L]) list(ctx context.Context, o metav1.ListOptions) (runtime.Ob
 			return nil
 		})
 	}
-	f.record(ctx, err)
-	if err != nil {
-		return nil, err
+	is, invalid := meta.ListAccessor(l)
+	if err = errors.Join(err, invalid); err != nil {
+		return l, false, err
 	}
-	return l, nil
+	return l, is.GetContinue() != "", nil
 }
 
+// errNoPosition is the error of a watch after an event without resource version. The server would
+// send the existing objects, but no deletions of others.
+var errNoPosition = errors.New("the last event of a watch has no resourceVersion; listing again")
+
 func (f *Feed[T, L]) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	if o.ResourceVersion == "" {
+		f.record(ctx, errNoPosition)
+		return nil, errNoPosition
+	}
 	o.FieldSelector = f.cfg.FieldSelector
+	f.rest(ctx)
 	w, err := f.cfg.Resource.Watch(ctx, o)
 	f.record(ctx, err)
 	return w, err
+}
+
+// shortWatch is the duration up to which a watch is followed by a pause.
+const shortWatch = time.Second
+
+// rest pauses after short watches. The reflector only pauses after watches without an event.
+func (f *Feed[T, L]) rest(ctx context.Context) {
+	f.pause = min(max(2*f.pause, firstPause), f.cfg.MaxPause)
+	if time.Since(f.watched) > shortWatch {
+		f.pause = 0
+	}
+	run.Sleep(ctx, wait.Jitter(f.pause, jitter))
+	f.watched = time.Now()
 }
 
 func (f *Feed[T, L]) record(ctx context.Context, err error) {

@@ -1,6 +1,7 @@
 package apiserver_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -79,6 +80,106 @@ func TestFeedKeepsItsStateOnInvalidResponses(t *testing.T) {
 				require.Len(t, feed.All(), 1)
 				require.Equal(t, map[string]string{"a": "b"}, feed.All()[0].Labels)
 
+				response.body.Store(nil)
+				time.Sleep(time.Minute)
+				require.NoError(t, feed.Err())
+				require.Len(t, feed.All(), 1)
+			})
+		})
+	}
+}
+
+// watches replaces the responses to watches while it has a function.
+type watches struct {
+	http.RoundTripper
+	respond atomic.Pointer[func(*http.Request) (*http.Response, error)]
+}
+
+func (w *watches) RoundTrip(req *http.Request) (*http.Response, error) {
+	if respond := w.respond.Load(); respond != nil && req.URL.Query().Has("watch") {
+		return (*respond)(req)
+	}
+	return w.RoundTripper.RoundTrip(req)
+}
+
+// A server whose watches hang or lose their position costs time, but no change.
+func TestFeedRecoversFromInvalidWatches(t *testing.T) {
+	events := func(body io.Reader) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(body)}, nil
+	}
+	for name, respond := range map[string]func(*http.Request) (*http.Response, error){
+		"no response": func(req *http.Request) (*http.Response, error) {
+			<-req.Context().Done()
+			return nil, req.Context().Err()
+		},
+		"no event": func(req *http.Request) (*http.Response, error) { return events(silent{req.Context()}) },
+		"bookmark without version": func(*http.Request) (*http.Response, error) {
+			return events(strings.NewReader(`{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{}}}`))
+		},
+		"object without version": func(*http.Request) (*http.Response, error) {
+			return events(strings.NewReader(`{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"new","namespace":"ns"}}}`))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &watches{}
+				server, client := connect(t, func(c *apiserver.Config) {
+					c.Wrap = func(next http.RoundTripper) http.RoundTripper { w.RoundTripper = next; return w }
+				})
+				server.Put(configMap("a", "1"))
+				server.Put(configMap("gone", "1"))
+				feed := follow(t, client)
+				time.Sleep(time.Minute)
+				require.Len(t, feed.All(), 2)
+
+				w.respond.Store(&respond)
+				server.CloseWatches()
+				time.Sleep(time.Second)
+				calls := len(server.Calls())
+				time.Sleep(time.Minute)
+				require.LessOrEqual(t, len(server.Calls())-calls, 20)
+				w.respond.Store(nil)
+				server.Put(configMap("a", "2"))
+				server.Remove(configMap("gone", ""))
+				time.Sleep(11 * time.Minute)
+				require.True(t, feed.shows("a", "2")(), "%v", feed.All())
+				require.Len(t, feed.All(), 1)
+				require.NoError(t, feed.Err())
+			})
+		})
+	}
+}
+
+// silent is a body without content that ends with the request.
+type silent struct{ ctx context.Context }
+
+func (s silent) Read([]byte) (int, error) {
+	<-s.ctx.Done()
+	return 0, s.ctx.Err()
+}
+
+// A list whose pages have no end is refused, and the state stays.
+func TestListWithoutEnd(t *testing.T) {
+	item := fmt.Sprintf(`{"metadata":{"name":"x","namespace":"ns"},"data":{"k":%q}}`, strings.Repeat("x", 1<<20))
+	for name, c := range map[string]struct {
+		items string
+		time  time.Duration // of one list, with the client's rate limit
+	}{"empty pages": {"", 25 * time.Second}, "large pages": {item, time.Second / 2}} {
+		t.Run(name, func(t *testing.T) {
+			if testing.Short() && c.items != "" {
+				t.Skip("decodes 33 MiB")
+			}
+			synctest.Test(t, func(t *testing.T) {
+				server, client, response := connectReplaced(t)
+				server.Put(configMap("a", "1"))
+				feed := follow(t, client)
+				time.Sleep(time.Minute)
+				response.with(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"900","continue":"x"},"items":[` + c.items + `]}`)
+				server.Forget()
+				server.CloseWatches()
+				time.Sleep(c.time)
+				require.ErrorContains(t, feed.Err(), "list of configmaps exceeds the limit of 1000 pages or 33554432 bytes")
+				require.True(t, feed.shows("a", "1")())
 				response.body.Store(nil)
 				time.Sleep(time.Minute)
 				require.NoError(t, feed.Err())

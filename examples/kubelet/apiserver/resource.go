@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -54,7 +55,7 @@ func (r Resource[T, L]) request(verb string) (*rest.Request, error) {
 
 // do makes a call other than a watch, and decodes the response.
 func do[O runtime.Object](ctx context.Context, c *Client, req *rest.Request, into O) (none O, err error) {
-	ctx, cancel := c.bounded(ctx)
+	ctx, cancel := c.bounded(logr.NewContext(ctx, logr.Discard())) // errors are returned
 	defer cancel()
 	if err := req.Do(ctx).Into(into); err != nil {
 		return none, err
@@ -99,18 +100,42 @@ func (r Resource[T, L]) List(ctx context.Context, o metav1.ListOptions) (none L,
 	return l, nil
 }
 
+// watchMargin is the time after the end of a watch at the server when the client ends it.
+const watchMargin = 30 * time.Second
+
+// timedWatch releases the timer of a watch when it is stopped.
+type timedWatch struct {
+	watch.Interface
+	cancel context.CancelFunc
+}
+
+// Stop implements watch.Interface.
+func (w timedWatch) Stop() {
+	w.cancel()
+	w.Interface.Stop()
+}
+
 // Watch returns the changes of objects until it is stopped, ctx is done, or the server ends the
-// watch. Limits.Timeout does not bound it. A watch that cannot start fails without retries.
+// watch. Limits.Timeout does not bound it. It ends 30 s after TimeoutSeconds even if the server hangs.
+// A watch that cannot start fails without retries.
 func (r Resource[T, L]) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	req, err := r.request("GET")
 	if err != nil {
 		return nil, err
 	}
 	o.Watch = true
+	cancel := context.CancelFunc(func() {})
 	if o.TimeoutSeconds != nil {
-		req = req.Timeout(time.Duration(*o.TimeoutSeconds) * time.Second)
+		limit := time.Duration(*o.TimeoutSeconds) * time.Second
+		req = req.Timeout(limit)
+		ctx, cancel = context.WithTimeout(ctx, limit+watchMargin)
 	}
-	return req.VersionedParams(&o, r.client.codecs.parameters).MaxRetries(0).Watch(ctx)
+	w, err := req.VersionedParams(&o, r.client.codecs.parameters).MaxRetries(0).Watch(ctx)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return timedWatch{w, cancel}, nil
 }
 
 // Create creates an object and returns the server's version of it.

@@ -3,6 +3,7 @@ package pods_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -203,6 +204,42 @@ func TestSource(t *testing.T) {
 			require.Equal(t, []string{"spec.nodeName=worker"}, c.Query["fieldSelector"])
 		}
 		require.NoError(t, s.Err())
+	})
+}
+
+// unselected removes the selector from requests.
+type unselected struct{ http.RoundTripper }
+
+func (u unselected) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	query := r.URL.Query()
+	query.Del("fieldSelector")
+	r.URL.RawQuery = query.Encode()
+	return u.RoundTripper.RoundTrip(r)
+}
+
+// Pods of other nodes are ignored, also if the server ignores the selector.
+func TestSourceIgnoresOtherNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apitest.Start(t)
+		client, err := apiserver.New(apiserver.Config{
+			Kubeconfig: server.Kubeconfig, Dial: server.Dial, UserAgent: "test/1",
+			Wrap: func(next http.RoundTripper) http.RoundTripper { return unselected{next} },
+		})
+		require.NoError(t, err)
+		t.Cleanup(client.CloseConnections)
+		server.Put(pod("a", "worker"))
+		server.Put(pod("elsewhere", "another"))
+		s := newSource(t, client)
+		s.start(t)
+		synctest.Wait()
+		server.Put(pod("unbound", ""))
+		synctest.Wait()
+		require.Len(t, s.names(t), 1)
+		require.Equal(t, []string{"a"}, s.seen)
+		server.Put(pod("unbound", "worker"))
+		synctest.Wait()
+		require.Len(t, s.names(t), 2)
 	})
 }
 

@@ -3,6 +3,7 @@ package pods
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -84,12 +85,18 @@ func (s *Source) Err() error { return s.feed.Err() }
 func (s *Source) news(names []types.NamespacedName) {
 	if s.cfg.OnPod != nil {
 		for _, name := range names {
-			if pod, ok := s.feed.Get(name.Namespace, name.Name); ok {
+			if pod, ok := s.feed.Get(name.Namespace, name.Name); ok && pod.Spec.NodeName == s.cfg.NodeName {
 				s.cfg.OnPod(pod)
 			}
 		}
 	}
 	s.changed.Wake()
+}
+
+// own returns the pods of the node. A server or proxy that ignores the selector sends all pods of the
+// cluster.
+func (s *Source) own() []*v1.Pod {
+	return slices.DeleteFunc(s.feed.All(), func(p *v1.Pod) bool { return p.Spec.NodeName != s.cfg.NodeName })
 }
 
 // deliver passes complete sets to the merger. The feed replaces changed pods only, so unchanged
@@ -102,7 +109,7 @@ func (s *Source) deliver(ctx context.Context, emit func(syncloop.Event)) error {
 		case <-s.changed:
 		}
 		if s.feed.HasSynced() {
-			_ = s.cfg.Merger.SetConstant(SourceName, s.feed.All(), emit) // the merger reports rejected pods
+			_ = s.cfg.Merger.SetConstant(SourceName, s.own(), emit) // the merger reports rejected pods
 		}
 	}
 }
