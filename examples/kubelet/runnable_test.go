@@ -65,7 +65,7 @@ func TestRunnableCommands(t *testing.T) {
 func servesHello(t *testing.T, c *exec.Cmd, output *lines) {
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
-	url := regexp.MustCompile(`url=(http://127\.0\.0\.1:\d+/statusz/pods)`)
+	url := regexp.MustCompile(`url="(http://127\.0\.0\.1:\d+/statusz/pods)"`)
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 	require.Eventually(t, func() bool {
 		found := url.FindStringSubmatch(output.String())

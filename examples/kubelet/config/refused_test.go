@@ -30,7 +30,7 @@ func TestRefusedByName(t *testing.T) {
 		"registerWithTaints: [{key: a, effect: Sometimes}]":                      {"registerWithTaints: effect"},
 		"clusterDNS: [dns.example]\ncpuCFSQuotaPeriod: 2s":                       {`clusterDNS: "dns.example" is not an IP address`, "cpuCFSQuotaPeriod (--cpu-cfs-quota-period): 2s is not a duration from 1ms to 1s"},
 		"logging: {format: xml, flushFrequency: -1s}\ntracing: {endpoint: 'http://x', samplingRatePerMillion: 1000001}": {
-			`logging.format (--logging-format): "xml" must be one of text, json`, "logging.flushFrequency (--log-flush-frequency): -1s is not a positive duration", `tracing.endpoint: scheme "http" must be one of dns, unix, unix-abstract`,
+			`logging.format (--logging-format): "xml" must be one of text, json, slog`, "logging.flushFrequency (--log-flush-frequency): -1s is not a positive duration", `tracing.endpoint: scheme "http" must be one of dns, unix, unix-abstract`,
 			"tracing.samplingRatePerMillion: 1000001 is not a whole number from 0 to 1000000",
 		},
 		"tracing: {endpoint: 'dn%2s://x'}": {"tracing.endpoint: "},

@@ -61,7 +61,7 @@ const oneStream = "the log is one stream on standard error without a buffer"
 
 var processSettings = []setting{
 	{field: "logging.verbosity", flag: "v", text: "verbosity of the log; 4 and more is debug output"},
-	{field: "logging.format", flag: "logging-format", text: "format of the log", allowed: []string{logging.Text, logging.JSON}},
+	{field: "logging.format", flag: "logging-format", text: "format of the log: text is klog's", allowed: []string{logging.Text, logging.JSON, logging.Slog}},
 	{field: "logging.flushFrequency", flag: "log-flush-frequency", text: "longest delay of a line; this kubelet delays none", limits: atLeast(1)},
 	{field: "logging.vmodule", class: noEffect, text: "all files have the verbosity of --v"},
 	{flag: "vmodule", class: noEffect, text: "all files have the verbosity of --v"},

@@ -92,7 +92,7 @@ func newKubelet(t testing.TB, o options) *kubelet {
 	file := filepath.Join(dir, "config.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(config), 0o644))
 	k.args = append(k.args, "--config="+file, "--container-runtime-endpoint="+o.endpoint,
-		"--pod-manifest-path="+k.manifests, "--hostname-override="+o.node,
+		"--logging-format=slog", "--pod-manifest-path="+k.manifests, "--hostname-override="+o.node,
 		fmt.Sprintf("--read-only-port=%d", port), "--healthz-port=0", "--v=4")
 	if o.endpoint != "embedded" {
 		k.args = append(k.args, "--fail-cgroupv1=false", "--cgroup-root=/podwright-"+o.node)

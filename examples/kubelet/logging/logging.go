@@ -1,9 +1,12 @@
-// Package logging creates the log of a kubelet: text, or JSON with the field names of Kubernetes
-// components (logging.format, --logging-format).
+// Package logging creates the log of a kubelet: klog's text or JSON, as other Kubernetes components
+// write them, or slog's text (logging.format, --logging-format).
+//
+//	text  I1114 22:13:20.000250    4711 connection.go:71] "connected" runtime="containerd"
+//	json  {"ts":1700000000000.25,"caller":"agent/connection.go:71","msg":"connected","v":0,"runtime":"containerd"}
+//	slog  time=2023-11-14T22:13:20.000Z level=INFO msg=connected runtime=containerd
 //
 //	log, setVerbosity, err := logging.New(logging.Config{Format: logging.JSON, Output: os.Stderr})
 //	log.Info("connected", "runtime", name)
-//	// {"ts":1700000000000.25,"caller":"agent/connection.go:71","msg":"connected","v":0,"runtime":"containerd"}
 //
 // In JSON, ts is in milliseconds since 1970, v is the lowest verbosity at which the line is logged,
 // errors are texts under err, and durations are texts such as "1.5s". An error line has no v. There
@@ -25,6 +28,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2/textlogger"
+
 	"github.com/podwright/podwright/internal/fields"
 )
 
@@ -32,6 +38,7 @@ import (
 const (
 	Text = "text"
 	JSON = "json"
+	Slog = "slog"
 )
 
 // DebugVerbosity is the verbosity at which all lines are logged.
@@ -39,7 +46,7 @@ const DebugVerbosity = 4
 
 // Config configures a log. Output is required.
 type Config struct {
-	// Format is Text or JSON. Default: Text.
+	// Format is Text, JSON or Slog. Default: Text.
 	Format string
 	// Verbosity enables debug lines if it is at least DebugVerbosity.
 	Verbosity int
@@ -58,12 +65,16 @@ func New(cfg Config) (log *slog.Logger, setVerbosity func(int), err error) {
 	var handler slog.Handler
 	switch cfg.Format {
 	case "", Text:
+		text := textlogger.NewConfig(textlogger.Verbosity(cfg.Verbosity), textlogger.Output(cfg.Output))
+		set := func(v int) { _ = text.Verbosity().Set(strconv.Itoa(v)) } // a number is valid
+		return slog.New(logr.ToSlogHandler(textlogger.NewLogger(text))), set, nil
+	case Slog:
 		handler = slog.NewTextHandler(cfg.Output, options)
 	case JSON:
 		options.AddSource, options.ReplaceAttr = true, rename
 		handler = slog.NewJSONHandler(cfg.Output, options)
 	default:
-		return nil, nil, fmt.Errorf("logging: Config.Format: %q is neither %s nor %s", cfg.Format, Text, JSON)
+		return nil, nil, fmt.Errorf("logging: Config.Format: %q is none of %s, %s, %s", cfg.Format, Text, JSON, Slog)
 	}
 	return slog.New(handler), func(v int) { threshold.Set(level(v)) }, nil
 }

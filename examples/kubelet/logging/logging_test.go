@@ -58,9 +58,25 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// A28: verbosity can change at run time, in both formats.
+// Lines have klog's format.
+func TestText(t *testing.T) {
+	for want, print := range map[string]func(*slog.Logger){
+		`I.* logging_test.go:\d+\] "test" ns="default" podnum=2`: func(l *slog.Logger) { l.Info("test", "ns", "default", "podnum", 2) },
+		`I.* logging_test.go:\d+\] "test" of="another"`:          func(l *slog.Logger) { l.With("of", "another").Debug("test") },
+		`W.* logging_test.go:\d+\] "test"`:                       func(l *slog.Logger) { l.Warn("test") },
+		`E.* logging_test.go:\d+\] "wrong" err="broken"`:         func(l *slog.Logger) { l.Error("wrong", "err", errors.New("broken")) },
+	} {
+		var out bytes.Buffer
+		log, _, err := logging.New(logging.Config{Verbosity: 4, Output: &out})
+		require.NoError(t, err)
+		print(log)
+		require.Regexp(t, `^`+strings.Replace(want, ".*", `\d{4} \d{2}:\d{2}:\d{2}\.\d{6} +\d+`, 1)+"\n$", out.String())
+	}
+}
+
+// A28: verbosity can change at run time, in each format.
 func TestVerbosity(t *testing.T) {
-	for _, format := range []string{logging.Text, logging.JSON, ""} {
+	for _, format := range []string{logging.Text, logging.JSON, logging.Slog, ""} {
 		var out bytes.Buffer
 		log, set, err := logging.New(logging.Config{Format: format, Verbosity: 3, Output: &out})
 		require.NoError(t, err)
@@ -79,7 +95,7 @@ func TestVerbosity(t *testing.T) {
 
 func TestBadConfig(t *testing.T) {
 	_, _, err := logging.New(logging.Config{Format: "xml", Output: io.Discard})
-	require.EqualError(t, err, `logging: Config.Format: "xml" is neither text nor json`)
+	require.EqualError(t, err, `logging: Config.Format: "xml" is none of text, json, slog`)
 	_, _, err = logging.New(logging.Config{})
 	require.EqualError(t, err, "logging: Config.Output is required")
 }
