@@ -49,6 +49,8 @@ type Hints struct {
 	// writing has the time of the last hint that a file is being written, written the time of
 	// the last hint that it is complete, and deleted the time of its deletion without a return.
 	writing, written, deleted map[string]time.Time
+	// returned are the files that were deleted and written again since the last call of Returned.
+	returned map[string]bool
 	// suspects are the files with hints since the last scan. allSuspect is true if a hint had no path.
 	suspects   map[string]bool
 	allSuspect bool
@@ -58,7 +60,7 @@ type Hints struct {
 func NewHints() *Hints {
 	return &Hints{
 		Prompt:  run.NewSignal(),
-		writing: map[string]time.Time{}, written: map[string]time.Time{}, deleted: map[string]time.Time{},
+		writing: map[string]time.Time{}, written: map[string]time.Time{}, deleted: map[string]time.Time{}, returned: map[string]bool{},
 		suspects: map[string]bool{},
 	}
 }
@@ -87,6 +89,9 @@ func (h *Hints) Note(hint Hint) {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if _, gone := h.deleted[hint.Path]; gone && hint.State != Deleted {
+		h.returned[hint.Path] = true
+	}
 	delete(h.deleted, hint.Path)
 	if hint.Path == "" {
 		h.allSuspect = true
@@ -151,6 +156,15 @@ func (h *Hints) WasDeleted(path string) bool {
 	defer h.mu.Unlock()
 	_, deleted := h.deleted[path]
 	return deleted
+}
+
+// Returned returns the files that were deleted and written again since its last call.
+func (h *Hints) Returned() map[string]bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := h.returned
+	h.returned = map[string]bool{}
+	return out
 }
 
 // Forget drops old hints.

@@ -74,6 +74,8 @@ func TestDeletions(t *testing.T) {
 	h.Add(Hint{Path: "b", State: Deleted})
 	h.Add(Hint{Path: "b", State: Written})
 	require.False(t, h.Deletions(), "it is back")
+	require.Equal(t, map[string]bool{"b": true}, h.Returned())
+	require.Empty(t, h.Returned())
 }
 
 // Each hint makes a file suspect once. A hint without a path makes all files suspect.

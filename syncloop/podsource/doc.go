@@ -50,7 +50,8 @@
 //
 // A manifest that is invalid, unreadable or larger than 10 MiB keeps its last good version
 // running, with a StateDir also across a restart of the agent. A deleted file removes its pod, and
-// so does a link whose target was deleted; the link is also a problem.
+// so does a link whose target was deleted; the link is also a problem. If inotify reports the
+// deletion of a file that is written again at once, the pod ends and starts again.
 // Intermediate states of editors have no effect: a file that is being written is read after it is
 // closed, a file that is moved away briefly is not removed, and a temporary copy does not take the
 // pod over.

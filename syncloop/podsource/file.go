@@ -56,9 +56,11 @@ const (
 	settle = 250 * time.Millisecond
 	// coalesce is the shortest time between two triggered scans.
 	coalesce = 10 * time.Millisecond
-	// deletionDelay is the delay of a scan after a deletion, which replaces coalesce. Some programs, such
-	// as git and tar, delete a file and write it again at once. Pods stop later by this delay.
+	// deletionDelay is the delay of a scan after a deletion, which replaces coalesce.
 	deletionDelay = 2 * time.Millisecond
+	// absence is the time for which a deleted file is ignored if it is written again at once, so that
+	// the sync loop sees the deletion. The pod restarts then, as with the upstream kubelet.
+	absence = 500 * time.Millisecond
 	// minStableAge is the age from which the times of a file prove that it is unchanged. Some file
 	// systems have a resolution of 2 s.
 	minStableAge = 3 * time.Second
@@ -125,8 +127,8 @@ func NewFileSource(cfg FileConfig) (*FileSource, error) {
 	}
 	f.store = store{dir: cfg.StateDir, decode: f.decode}
 	f.history = &history{
-		root: cfg.Path, removalDelay: cfg.Period, settle: settle, wasDeleted: f.hints.WasDeleted,
-		loadStored: f.store.load, wasStored: f.store.has, files: map[string]*manifest{}, decode: f.decode,
+		root: cfg.Path, removalDelay: cfg.Period, settle: settle, wasDeleted: f.hints.WasDeleted, returned: func(string) bool { return false },
+		loadStored: f.store.load, wasStored: f.store.has, files: map[string]*manifest{}, absent: map[string]time.Time{}, decode: f.decode,
 	}
 	return f, nil
 }
@@ -203,6 +205,8 @@ func (f *FileSource) wait(ctx context.Context, recheck time.Duration) bool {
 // scan scans the path once and sets the resulting pods. It returns the time until the next scan.
 func (f *FileSource) scan(started time.Time, emit func(syncloop.Event)) (recheck time.Duration) {
 	s := f.read()
+	returned := f.hints.Returned()
+	f.history.returned = func(path string) bool { return returned[path] }
 	now := time.Now()
 	v := f.history.apply(s, func(path string, modTime time.Time) time.Duration {
 		return f.hints.Busy(path, modTime, now)

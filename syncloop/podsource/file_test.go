@@ -330,6 +330,20 @@ func TestFileSourcePathAppears(t *testing.T) {
 	}
 }
 
+// A file that is deleted and written again at once ends its pod, which then starts again.
+func TestFileSourceDeletedAndWritten(t *testing.T) {
+	r := newSourceRig(t, func(cfg *FileConfig) { cfg.Period = time.Hour })
+	r.write("a", manifestOf("a", "x"))
+	r.start()
+	require.Equal(t, []string{"ADD a"}, r.next())
+	for range 3 {
+		require.NoError(t, os.Remove(r.path("a")))
+		r.write("a", manifestOf("a", "x"))
+		require.Equal(t, []string{"REMOVE a"}, r.next())
+		require.Equal(t, []string{"ADD a"}, r.next())
+	}
+}
+
 // Each Run announces the set of an earlier Run, also while the folder is away.
 func TestFileSourceRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

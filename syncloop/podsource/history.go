@@ -42,6 +42,8 @@ type history struct {
 	settle time.Duration
 	// wasDeleted reports whether a missing file was deleted: its pod does not wait for settle.
 	wasDeleted func(path string) bool
+	// returned reports whether a file was deleted and written again since the last snapshot.
+	returned func(path string) bool
 	// loadStored returns the pod of a manifest's last good version from before this process, or nil.
 	loadStored func(path string) *v1.Pod
 	// wasStored reports whether a manifest had such a version.
@@ -51,6 +53,8 @@ type history struct {
 	// missingSince is the time since which the folder is missing.
 	missingSince time.Time
 	files        map[string]*manifest
+	// absent are deleted files, which are ignored until that time.
+	absent map[string]time.Time
 }
 
 type manifest struct {
@@ -205,7 +209,16 @@ func (l *history) stampOf(path string) stamp {
 
 func (l *history) applyFiles(s snapshot, busy func(string, time.Time) time.Duration, now time.Time, v *outcome) {
 	present := make(map[string]bool, len(s.files))
+	maps.DeleteFunc(l.absent, func(_ string, until time.Time) bool { return !now.Before(until) })
 	for _, r := range s.files {
+		if m := l.files[r.path]; m != nil && m.inSet() && !r.dangling && l.returned(r.path) {
+			v.removed = true
+			l.remove(r.path, now)
+		}
+		if until := l.absent[r.path]; now.Before(until) {
+			v.rescanWithin(until.Sub(now))
+			continue
+		}
 		present[r.path] = !r.dangling
 		m, ok := l.files[r.path]
 		if !ok {
@@ -246,6 +259,9 @@ func (l *history) applyFiles(s snapshot, busy func(string, time.Time) time.Durat
 				m.good, m.wasStored = nil, false
 				continue
 			}
+			if m.inSet() && l.wasDeleted(path) {
+				l.remove(path, now)
+			}
 			delete(l.files, path)
 			continue
 		}
@@ -255,6 +271,12 @@ func (l *history) applyFiles(s snapshot, busy func(string, time.Time) time.Durat
 		}
 		v.rescanWithin(remaining)
 	}
+}
+
+// remove removes a deleted file, for the time absence also if it is back.
+func (l *history) remove(path string, now time.Time) {
+	delete(l.files, path)
+	l.absent[path] = now.Add(absence)
 }
 
 // wasInOtherFolder reports whether a missing file was in another folder than the scanned one: the path

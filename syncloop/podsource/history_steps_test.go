@@ -65,6 +65,17 @@ func TestHistory(t *testing.T) {
 	deleted := func(path string) func(*history) {
 		return func(l *history) { l.wasDeleted = func(p string) bool { return p == path } }
 	}
+	returned := func(path string) func(*history) {
+		return func(l *history) {
+			again := true
+			l.returned = func(p string) (yes bool) {
+				if p == path {
+					yes, again = again, false
+				}
+				return yes
+			}
+		}
+	}
 	type test struct {
 		setup func(*history)
 		steps []step
@@ -88,6 +99,17 @@ func TestHistory(t *testing.T) {
 			{s, folder{"b": "b 2"}, "a 1, b 2", settle},
 			{s + settle - 1, folder{"b": "b 2"}, "a 1, b 2", time.Millisecond},
 			{s + settle, folder{"b": "b 2"}, "b 2 removed", 0},
+		}},
+		"a file that was deleted and written again is removed and returns": {returned("b"), []step{
+			{0, folder{"a": "a 1", "b": "b 2"}, "a 1, b 2 +a +b", 0},
+			{s, folder{"a": "a 1", "b": "b 2"}, "a 1 removed", absence},
+			{s + absence, folder{"a": "a 1", "b": "b 2"}, "a 1, b 2 +b", 0},
+		}},
+		"a file that returns soon after its deletion waits": {deleted("b"), []step{
+			{0, folder{"b": "b 2"}, "b 2 +b", 0},
+			{s, folder{}, "removed", 0},
+			{s + 1, folder{"b": "b 2"}, "", absence - 1},
+			{s + absence, folder{"b": "b 2"}, "b 2 +b", 0},
 		}},
 		"a deleted file is removed at once, a missing one later": {deleted("b"), []step{
 			{0, folder{"a": "a 1", "b": "b 2"}, "a 1, b 2 +a +b", 0},
