@@ -74,7 +74,7 @@ func New(cfg Config) (log *slog.Logger, setVerbosity func(int), err error) {
 		options.AddSource, options.ReplaceAttr = true, rename
 		handler = slog.NewJSONHandler(cfg.Output, options)
 	default:
-		return nil, nil, fmt.Errorf("logging: Config.Format: %q is none of %s, %s, %s", cfg.Format, Text, JSON, Slog)
+		return nil, nil, fmt.Errorf("logging: Config.Format: %q is not one of %s, %s, %s", cfg.Format, Text, JSON, Slog)
 	}
 	return slog.New(handler), func(v int) { threshold.Set(level(v)) }, nil
 }

@@ -95,7 +95,7 @@ func TestVerbosity(t *testing.T) {
 
 func TestBadConfig(t *testing.T) {
 	_, _, err := logging.New(logging.Config{Format: "xml", Output: io.Discard})
-	require.EqualError(t, err, `logging: Config.Format: "xml" is none of text, json, slog`)
+	require.EqualError(t, err, `logging: Config.Format: "xml" is not one of text, json, slog`)
 	_, _, err = logging.New(logging.Config{})
 	require.EqualError(t, err, "logging: Config.Output is required")
 }
