@@ -35,7 +35,8 @@ type Config struct {
 	// OnEvent is called with each event, one at a time and in order per pod, on a separate
 	// goroutine. It should not block: observation continues meanwhile, up to 1000 events wait,
 	// and further ones are merged into one PodSync per pod. A panic in this or another callback
-	// is logged, and the event counts as delivered. Optional.
+	// is logged, and the event counts as delivered. Events that wait at the end of Run are dropped:
+	// the next PLEG reports all pods of its first list. Optional.
 	OnEvent func(Event)
 	// OnHealth is called when Healthy changes between nil and an error, on the goroutine of
 	// OnEvent. Its first argument is nil: the time until the first list is not reported, nor is

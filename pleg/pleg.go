@@ -22,6 +22,9 @@ var (
 	ErrNotRunning = errors.New("pleg: Run is not running")
 	// ErrAlreadyRun is returned by a second Run.
 	ErrAlreadyRun = fields.AlreadyRun("pleg")
+	// ErrShutdownTimeout is wrapped by the error of Run if calls of the Runtime or callbacks did not
+	// return in time.
+	ErrShutdownTimeout = run.ErrShutdownTimeout
 	// ErrNotInspected is wrapped by the error of Get for a listed pod that was not inspected yet.
 	ErrNotInspected = errors.New("pleg: listed but not inspected yet")
 	// ErrUnhealthy is wrapped by the errors of Healthy and Health.Err.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -50,7 +49,7 @@ type runner struct {
 
 // Run observes until ctx is done, then stops all its work and returns nil. If a call of the
 // Runtime or a callback does not return within ShutdownTimeout, Run returns an error that names
-// it. A second Run returns ErrAlreadyRun.
+// it and wraps ErrShutdownTimeout. A second Run returns ErrAlreadyRun.
 func (p *PLEG) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -280,5 +279,5 @@ func (r *runner) join() error {
 		names = append(names, callbacks)
 	}
 	slices.Sort(names)
-	return fmt.Errorf("pleg: not stopped after %v: %s", r.cfg.ShutdownTimeout, strings.Join(names, ", "))
+	return run.StillRunning("pleg", r.cfg.ShutdownTimeout, names)
 }

@@ -124,6 +124,7 @@ func TestShutdownNamesHungCalls(t *testing.T) {
 		start := time.Now()
 		err := r.stop()
 		require.Equal(t, 10*time.Second, time.Since(start))
+		require.ErrorIs(t, err, pleg.ErrShutdownTimeout)
 		require.ErrorContains(t, err, "ListPods (for")
 		require.ErrorContains(t, err, "PodEvents")
 		require.ErrorContains(t, err, "PodStatus of pod deaf (for 1m")

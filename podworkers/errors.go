@@ -31,7 +31,7 @@ var (
 	ErrKillTimeout = errors.New("containers did not stop in time")
 	// ErrShutdownTimeout is wrapped by Run's error when calls or callbacks were still running
 	// after ShutdownTimeout.
-	ErrShutdownTimeout = errors.New("still running after the shutdown timeout")
+	ErrShutdownTimeout = run.ErrShutdownTimeout
 	// ErrAlreadyRun is returned by a second Run.
 	ErrAlreadyRun = fields.AlreadyRun("podworkers")
 )

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -218,10 +217,7 @@ func (w *Workers) leftovers(callbacks []string) error {
 	}
 	slices.Sort(names)
 	names = append(names, callbacks...)
-	if len(names) == 0 {
-		return nil
-	}
-	return fmt.Errorf("podworkers: %w (%v): %s", ErrShutdownTimeout, w.cfg.ShutdownTimeout, strings.Join(names, ", "))
+	return run.StillRunning("podworkers", w.cfg.ShutdownTimeout, names)
 }
 
 func (w *Workers) open(ctx, base context.Context) error {

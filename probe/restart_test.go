@@ -258,7 +258,7 @@ func TestStuck(t *testing.T) {
 		r.stop()
 		err := <-r.done
 		require.ErrorIs(t, err, probe.ErrShutdownTimeout)
-		require.EqualError(t, err, "probe: not stopped in time (3s): the readiness probe (exec) of container web of pod ns/pod-u (u) for 10s, Config.OnChange")
+		require.EqualError(t, err, "probe: still running after the shutdown timeout (3s): the readiness probe (exec) of container web of pod ns/pod-u (u) for 10s, Config.OnChange")
 		close(free)
 		r.prober.Release()
 		synctest.Wait()

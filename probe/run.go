@@ -2,10 +2,8 @@ package probe
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -18,7 +16,7 @@ import (
 var (
 	// ErrShutdownTimeout is wrapped by the error of Run if a probe or a callback did not return
 	// in time.
-	ErrShutdownTimeout = errors.New("not stopped in time")
+	ErrShutdownTimeout = run.ErrShutdownTimeout
 	// ErrAlreadyRun is returned by a second Run.
 	ErrAlreadyRun = fields.AlreadyRun("probe")
 )
@@ -205,7 +203,7 @@ func (r *runner) join() error {
 	if slices.Contains(running, callbacks) {
 		names = append(names, callbacks)
 	}
-	return fmt.Errorf("probe: %w (%v): %s", ErrShutdownTimeout, r.cfg.ShutdownTimeout, strings.Join(names, ", "))
+	return run.StillRunning("probe", r.cfg.ShutdownTimeout, names)
 }
 
 // noteChange records that the stored result of a worker has changed. The caller holds mu.

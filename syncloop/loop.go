@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/podwright/podwright/internal/fields"
@@ -50,8 +49,13 @@ const (
 // slowHousekeeping is the duration above which a housekeeping is logged.
 const slowHousekeeping = time.Second
 
-// ErrAlreadyRun is returned by a second Run of one Loop.
-var ErrAlreadyRun = fields.AlreadyRun("syncloop")
+var (
+	// ErrAlreadyRun is returned by a second Run of one Loop.
+	ErrAlreadyRun = fields.AlreadyRun("syncloop")
+	// ErrShutdownTimeout is wrapped by the error of Run if a source or the handler did not return in
+	// time.
+	ErrShutdownTimeout = run.ErrShutdownTimeout
+)
 
 // Loop receives events from its sources and calls a Handler, one call at a time. Use New. Its
 // methods are safe for concurrent use.
@@ -95,7 +99,7 @@ func (l *Loop) Emit(e Event) { l.dirty.add(e) }
 
 // Run runs the sources and handles events until ctx is done, then waits for its goroutines. It
 // returns nil after an orderly end. If a source or the handler ignores its context for
-// ShutdownTimeout, the error names it. Pods stay unchanged. Run may be called once; a second
+// ShutdownTimeout, the error names it and wraps ErrShutdownTimeout. Pods stay unchanged. Run may be called once; a second
 // call returns ErrAlreadyRun.
 func (l *Loop) Run(ctx context.Context) error {
 	if !l.state.enter() {
@@ -108,10 +112,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 	running.Go("handler", func() { l.loop(ctx) })
 	<-ctx.Done()
-	if unfinished := running.Wait(l.cfg.ShutdownTimeout); len(unfinished) > 0 {
-		return fmt.Errorf("syncloop: still running %s after the stop: %s", l.cfg.ShutdownTimeout, strings.Join(unfinished, ", "))
-	}
-	return nil
+	return run.StillRunning("syncloop", l.cfg.ShutdownTimeout, running.Wait(l.cfg.ShutdownTimeout))
 }
 
 func (l *Loop) loop(ctx context.Context) {

@@ -368,7 +368,9 @@ func TestRunIsBoundedByShutdownTimeout(t *testing.T) {
 				}
 				begun := time.Now()
 				cancel()
-				require.ErrorContains(t, <-done, "podsyncer: still running 10s after the stop: "+want)
+				err := <-done
+				require.ErrorIs(t, err, ErrShutdownTimeout)
+				require.ErrorContains(t, err, "podsyncer: still running after the shutdown timeout (10s): "+want)
 				require.Equal(t, 10*time.Second, time.Since(begun))
 			})
 		})

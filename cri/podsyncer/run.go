@@ -10,13 +10,17 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// ErrAlreadyRun is returned by the second call of Run.
-var ErrAlreadyRun = fields.AlreadyRun("podsyncer")
+var (
+	// ErrAlreadyRun is returned by the second call of Run.
+	ErrAlreadyRun = fields.AlreadyRun("podsyncer")
+	// ErrShutdownTimeout is wrapped by the error of Run if calls did not return in time.
+	ErrShutdownTimeout = run.ErrShutdownTimeout
+)
 
 // Run runs the loop, the workers and all other parts until ctx is done. It leaves the pods running.
-// It returns nil, or an error that lists the calls that did not return within ShutdownTimeout. A
-// second Run returns ErrAlreadyRun. If another process with the same Pods.Owner uses the runtime, the
-// error wraps cri.ErrOwnerInUse.
+// It returns nil, or an error that lists the calls that did not return within ShutdownTimeout and
+// wraps ErrShutdownTimeout. A second Run returns ErrAlreadyRun. If another process with the same
+// Pods.Owner uses the runtime, the error wraps cri.ErrOwnerInUse.
 func (s *Syncer) Run(ctx context.Context) error { return s.RunWith(ctx) }
 
 // RunWith is Run with further parts: the Run methods of the agent's own components. When ctx is
@@ -50,7 +54,7 @@ func (s *Syncer) RunWith(ctx context.Context, parts ...func(context.Context) err
 	stopObserving()
 	err = errors.Join(err, <-observing)
 	if names := s.pods.Overdue(); len(names) > 0 {
-		err = errors.Join(err, fmt.Errorf("podsyncer: preStop handlers ignore their cancelled context: %v", names))
+		err = errors.Join(err, fmt.Errorf("podsyncer: %w: preStop handlers that ignore their cancelled context: %v", ErrShutdownTimeout, names))
 	}
 	return err
 }
@@ -69,7 +73,7 @@ func (s *Syncer) bounded(name string, part func(context.Context) error) func(con
 		case err := <-result:
 			return err
 		case <-time.After(s.cfg.ShutdownTimeout):
-			return fmt.Errorf("podsyncer: still running %s after the stop: %s", s.cfg.ShutdownTimeout, name)
+			return run.StillRunning("podsyncer", s.cfg.ShutdownTimeout, []string{name})
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/fields"
+	"github.com/podwright/podwright/internal/run"
 )
 
 // Errors to test for.
@@ -18,7 +19,7 @@ var (
 	ErrAlreadyRun = fields.AlreadyRun("stages")
 	// ErrShutdownTimeout is wrapped by the error of Run and Wait when steps were still running
 	// after their context was done. The error lists them.
-	ErrShutdownTimeout = errors.New("still running after the shutdown timeout")
+	ErrShutdownTimeout = run.ErrShutdownTimeout
 
 	errGoexit = errors.New("the stage called runtime.Goexit")
 )

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -40,7 +39,7 @@ func New(cfg Config) (*List, error) {
 
 // Prepare prepares the stages for a pod, in order. It stops at the first error and returns it as
 // a StepError. Stages that were prepared before stay prepared. A pod without UID, name or
-// namespace is refused.
+// namespace is refused before the first stage, with another error.
 func (l *List) Prepare(ctx context.Context, pod *v1.Pod) error {
 	if pod == nil || pod.UID == "" || pod.Name == "" || pod.Namespace == "" {
 		return errors.New("stages: prepare: the pod needs a UID, a name and a namespace")
@@ -162,12 +161,5 @@ func (l *List) listOne(ctx context.Context, i int) ([]types.UID, error) {
 // the list have ended, because a step that ignores its context may still run. The error wraps
 // ErrShutdownTimeout and lists the running steps. Releaser.Run calls Wait as well.
 func (l *List) Wait(limit time.Duration) error {
-	return leftRunning(l.running.Wait(limit), limit)
-}
-
-func leftRunning(names []string, limit time.Duration) error {
-	if len(names) == 0 {
-		return nil
-	}
-	return fmt.Errorf("stages: %w (%v): %s", ErrShutdownTimeout, limit, strings.Join(names, ", "))
+	return run.StillRunning("stages", limit, l.running.Wait(limit))
 }

@@ -119,7 +119,7 @@ func (r *Releaser) Run(ctx context.Context) error {
 		r.wait(ctx, r.releaseDue(ctx))
 	}
 	end := time.Now().Add(r.cfg.ShutdownTimeout)
-	err := leftRunning(r.releases.Wait(r.cfg.ShutdownTimeout), r.cfg.ShutdownTimeout)
+	err := run.StillRunning("stages", r.cfg.ShutdownTimeout, r.releases.Wait(r.cfg.ShutdownTimeout))
 	return errors.Join(err, r.cfg.List.Wait(max(0, time.Until(end))))
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -87,7 +86,7 @@ func (t *target) run(ctx context.Context) error {
 	}
 	stop()
 	if left := t.calls.Wait(time.Until(ends)); len(left) > 0 {
-		return fmt.Errorf("writer: sink %s: %w (%v): %s", t.name, ErrShutdownTimeout, t.w.cfg.ShutdownTimeout, strings.Join(left, ", "))
+		return run.StillRunning("writer: sink "+t.name, t.w.cfg.ShutdownTimeout, left)
 	}
 	writes.Wait()
 	return nil

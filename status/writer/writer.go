@@ -19,7 +19,7 @@ var (
 	// ErrAlreadyRun is returned by every Run but the first.
 	ErrAlreadyRun = fields.AlreadyRun("writer")
 	// ErrShutdownTimeout is wrapped by the error of Run if calls of a sink ignore their context.
-	ErrShutdownTimeout = errors.New("still running after the shutdown timeout")
+	ErrShutdownTimeout = run.ErrShutdownTimeout
 	// ErrNoSink is wrapped by the error of Flush if Config has no such sink.
 	ErrNoSink = errors.New("no such sink")
 )

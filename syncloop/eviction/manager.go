@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,8 +81,12 @@ func (c *Config) complete() error {
 	return f.Err()
 }
 
-// ErrAlreadyRun is returned by a second Run.
-var ErrAlreadyRun = fields.AlreadyRun("eviction")
+var (
+	// ErrAlreadyRun is returned by a second Run.
+	ErrAlreadyRun = fields.AlreadyRun("eviction")
+	// ErrShutdownTimeout is wrapped by the error of Run if callbacks did not return in time.
+	ErrShutdownTimeout = run.ErrShutdownTimeout
+)
 
 // Manager evicts pods. Use New. Only Pressure is safe for concurrent use.
 type Manager struct {
@@ -113,7 +116,8 @@ func (m *Manager) Pressure() Pressure {
 }
 
 // Run runs a pass immediately, every 10 s and after each wake. When ctx is done, it waits for the
-// callbacks in progress, at most 10 s, and returns nil, or an error that lists the rest. After a pass that ended a pod, the next pass follows when
+// callbacks in progress, at most 10 s, and returns nil, or an error that lists the rest and
+// wraps ErrShutdownTimeout. After a pass that ended a pod, the next pass follows when
 // the pod is cleaned up, but not within a second. Errors and panics of callbacks are logged, and
 // the next pass follows. Without thresholds and Policy.LocalStorage no pass runs. A second Run
 // returns ErrAlreadyRun.
@@ -138,10 +142,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	<-ctx.Done()
 	end := time.Now().Add(shutdownTimeout)
 	unfinished := append(m.parts.Wait(shutdownTimeout), m.calls.Wait(max(0, time.Until(end)))...)
-	if len(unfinished) > 0 {
-		return fmt.Errorf("eviction: still running %s after the stop: %s", shutdownTimeout, strings.Join(unfinished, ", "))
-	}
-	return nil
+	return run.StillRunning("eviction", shutdownTimeout, unfinished)
 }
 
 func (m *Manager) loop(ctx context.Context, woken <-chan struct{}) {

@@ -282,7 +282,7 @@ func TestCallbacksHang(t *testing.T) {
 				require.NoError(t, err)
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 				defer cancel()
-				require.EqualError(t, m.Run(ctx), "eviction: still running 10s after the stop: "+c.left)
+				require.EqualError(t, m.Run(ctx), "eviction: still running after the shutdown timeout (10s): "+c.left)
 				require.Equal(t, c.want, b.killed)
 				require.Equal(t, int32(1), running.Load())
 				close(release)

@@ -3,10 +3,8 @@ package shutdown
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +19,9 @@ import (
 var (
 	// ErrAlreadyRun is returned by a second Run of one Manager.
 	ErrAlreadyRun = fields.AlreadyRun("shutdown")
+	// ErrShutdownTimeout is wrapped by the error of Run if callbacks or calls of the Login did not
+	// return in time.
+	ErrShutdownTimeout = run.ErrShutdownTimeout
 	// ErrDisconnected is logged when a Session was lost.
 	ErrDisconnected = errors.New("shutdown: connection to the login manager lost")
 	// ErrDelayTooShort is wrapped by Connect's error if the Login's delay is too short and an
@@ -92,7 +93,7 @@ func (m *Manager) Admit(*v1.Pod, []*v1.Pod) error {
 
 // Run receives announcements from the Login until ctx is done, and ends the pods in a shutdown. It
 // returns nil after an orderly end. The error lists the callbacks, and the calls of the Login, that
-// are still running ShutdownTimeout after ctx is done. Run retries a failed connection after a second, or after a minute for
+// are still running ShutdownTimeout after ctx is done, and wraps ErrShutdownTimeout. Run retries a failed connection after a second, or after a minute for
 // ErrDelayTooShort, and logs each error once.
 func (m *Manager) Run(ctx context.Context) error {
 	if m.ran.Swap(true) {
@@ -101,10 +102,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.calls.Go("Login", func() { m.serve(ctx) })
 	<-ctx.Done()
 	m.calls.Go("releasing the lock", func() { m.setLock(nil) })
-	if unfinished := m.calls.Wait(m.cfg.ShutdownTimeout); len(unfinished) > 0 {
-		return fmt.Errorf("shutdown: still running %s after the stop: %s", m.cfg.ShutdownTimeout, strings.Join(unfinished, ", "))
-	}
-	return nil
+	return run.StillRunning("shutdown", m.cfg.ShutdownTimeout, m.calls.Wait(m.cfg.ShutdownTimeout))
 }
 
 // serve receives announcements until ctx is done.

@@ -408,7 +408,7 @@ func TestKillPanicsOrHangs(t *testing.T) {
 		l.signal(true)
 		time.Sleep(time.Minute)
 		require.Contains(t, w.take(), "10s kill critical 5")
-		require.EqualError(t, stop(), "shutdown: still running 10s after the stop: Kill")
+		require.EqualError(t, stop(), "shutdown: still running after the shutdown timeout (10s): Kill")
 		close(release)
 	})
 }
@@ -435,7 +435,7 @@ func TestRunIsBoundedByShutdownTimeout(t *testing.T) {
 				l.signals <- true
 				time.Sleep(time.Second)
 				begun := time.Now()
-				require.EqualError(t, stop(), "shutdown: still running 10s after the stop: "+c.want)
+				require.EqualError(t, stop(), "shutdown: still running after the shutdown timeout (10s): "+c.want)
 				require.Equal(t, 10*time.Second, time.Since(begun))
 				require.Zero(t, l.heldLocks())
 			})

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/fields"
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
 )
 
@@ -20,7 +21,7 @@ var (
 	ErrEnded = errors.New("manager: Run has ended")
 	// ErrShutdownTimeout is wrapped by the error of Run if operations ignored the end of their
 	// context. The error lists them.
-	ErrShutdownTimeout = errors.New("still running after the shutdown timeout")
+	ErrShutdownTimeout = run.ErrShutdownTimeout
 	// ErrReleased is wrapped by the error of a Prepare whose pod was released in the meantime.
 	// ErrPrepared is wrapped by the error of a Release whose pod was prepared in the meantime.
 	ErrReleased = errors.New("released in the meantime")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,10 +62,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		m.loop(ctx)
 	}
 	close(m.ended)
-	if names := m.ops.Wait(m.cfg.ShutdownTimeout); len(names) > 0 {
-		return fmt.Errorf("volume: %w (%v): %s", ErrShutdownTimeout, m.cfg.ShutdownTimeout, strings.Join(names, ", "))
-	}
-	return nil
+	return run.StillRunning("volume", m.cfg.ShutdownTimeout, m.ops.Wait(m.cfg.ShutdownTimeout))
 }
 
 func (m *Manager) loop(ctx context.Context) {
