@@ -63,6 +63,7 @@ func choose(pods []*v1.Pod) (taken []*v1.Pod, refused []ignoredPod, err error) {
 	set := newClaims(len(pods))
 	for i, pod := range pods {
 		if pod == nil {
+			refused = append(refused, ignoredPod{message: fmt.Sprintf("pods[%d] is nil", i)})
 			errs = append(errs, fmt.Errorf("%w: pods[%d] is nil", ErrNoIdentity, i))
 			continue
 		}

@@ -106,7 +106,7 @@ func (m *Merger) source(name string) *sourceState {
 //   - of several pods with one name and namespace, or one UID, all but the first;
 //   - pods with the UID of another source's pod, until that pod is removed;
 //   - pods with names that are unsafe in paths;
-//   - pods without UID, name or namespace. For these Set also returns an error, which wraps
+//   - nil pods, and pods without UID, name or namespace. For these Set also returns an error, which wraps
 //     ErrNoIdentity and names them with the field.
 //
 // Set calls emit with syncloop.PodsChanged. emit is the emit of the source's Run, or Loop.Emit. It
@@ -159,7 +159,10 @@ func (m *Merger) store(source string, taken []*v1.Pod, refused []ignoredPod, con
 	refused = append(refused, m.claimUIDs(source, src.newest)...)
 	var warnings strings.Builder
 	for _, r := range refused {
-		fmt.Fprintln(&warnings, podfacts.FullName(r.pod), r.pod.UID, r.message)
+		if r.pod != nil {
+			fmt.Fprint(&warnings, podfacts.FullName(r.pod), " ", r.pod.UID, " ")
+		}
+		fmt.Fprintln(&warnings, r.message)
 	}
 	if src.refused == warnings.String() {
 		return nil
@@ -270,9 +273,12 @@ func byUID(pods []*v1.Pod) map[types.UID]*v1.Pod {
 
 func (m *Merger) warn(source string, refused []ignoredPod) {
 	for _, r := range refused {
+		if r.pod == nil {
+			m.cfg.Logger.Warn("pod ignored", "source", source, "reason", r.message)
+			continue
+		}
 		m.cfg.Logger.Warn("pod ignored", "source", source, "pod", r.pod.Namespace+"/"+r.pod.Name, "podUID", r.pod.UID, "reason", r.message)
-		ref := v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: r.pod.Namespace, Name: r.pod.Name, UID: r.pod.UID}
-		m.cfg.Event(ref, v1.EventTypeWarning, "FailedValidation", fmt.Sprintf("pod from %s ignored: %s", source, r.message))
+		m.cfg.Event(podfacts.Reference(r.pod), v1.EventTypeWarning, "FailedValidation", fmt.Sprintf("pod from %s ignored: %s", source, r.message))
 	}
 }
 

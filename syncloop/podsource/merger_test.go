@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -136,11 +137,14 @@ func TestMergerRefusesPodsWithoutIdentity(t *testing.T) {
 	sets := make(chan []*v1.Pod, 1)
 	sets <- set
 	close(sets)
-	m = newMerger(t, MergerConfig{})
+	var log strings.Builder
+	m = newMerger(t, MergerConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	channel, err := FromChannel(m.Merger, "channel", sets)
 	require.NoError(t, err)
 	require.NoError(t, channel.Run(t.Context(), ignoreEvent))
 	require.Equal(t, []string{"ADD good/1"}, trace(m.Changes("channel")))
+	require.Equal(t, 4, strings.Count(log.String(), "pod ignored"))
+	require.Contains(t, log.String(), `source=channel reason="pods[2] is nil"`)
 	m = newMerger(t, MergerConfig{})
 	seq, err := FromSeq(m.Merger, "seq", func(context.Context) iter.Seq2[[]*v1.Pod, error] {
 		return func(yield func([]*v1.Pod, error) bool) { yield(set, nil) }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/fields"
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/blockdev"
@@ -147,8 +148,7 @@ func (p *Plugin) setGroup(ctx context.Context, m volume.Mount) error {
 			return err
 		}
 		if is, ok := info.Sys().(*syscall.Stat_t); ok && int64(is.Gid) != *m.FSGroup {
-			ref := v1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: m.Pod.Namespace, Name: m.Pod.Name, UID: m.Pod.UID}
-			p.cfg.Event(ref, v1.EventTypeWarning, "AlreadyMountedVolume", fmt.Sprintf(
+			p.cfg.Event(podfacts.Reference(m.Pod), v1.EventTypeWarning, "AlreadyMountedVolume", fmt.Sprintf(
 				"The requested fsGroup is %d, but the volume %s has GID %d. The volume may not be shareable.", *m.FSGroup, m.Spec.Name, is.Gid))
 		}
 		return nil
