@@ -68,10 +68,14 @@ type Sink struct {
 	down     error
 	fail     func(Call) Fault
 	watchers []func(*v1.Pod)
-	calls    []*Call
-	open     map[status.Ref]int
-	overlaps []status.Ref
-	peak     int
+	// changed are the pods whose change the watchers have not received; notifying is true while a
+	// goroutine calls them.
+	changed   []*v1.Pod
+	notifying bool
+	calls     []*Call
+	open      map[status.Ref]int
+	overlaps  []status.Ref
+	peak      int
 }
 
 var _ status.Sink = (*Sink)(nil)
@@ -105,8 +109,8 @@ func (s *Sink) Fail(fail func(Call) Fault) {
 }
 
 // Watch registers a callback. It is called with every pod that is created or changed, not for
-// removals, without a lock in the goroutine of the change. Calls for concurrent changes of one pod
-// may be out of order. It must not change the pod.
+// removals, one call at a time, in the order of the changes and without a lock. It is called in the
+// goroutine of the change, or of a concurrent one that returns later. It must not change the pod.
 func (s *Sink) Watch(notify func(*v1.Pod)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,19 +255,16 @@ func (s *Sink) do(ctx context.Context, c *Call, effect func(*v1.Pod, *Call) (*v1
 	if err := cmp.Or(fault.Err, down); err != nil {
 		return nil, s.end(c, err)
 	}
-	var watchers []func(*v1.Pod)
 	s.mu.Lock()
 	pod := s.pods[nameOf(c.Ref.Namespace, c.Ref.Name)]
 	var err error
 	if pod == nil {
 		err = fmt.Errorf("statustest: pod %s: %w", c.Ref, status.ErrNotFound)
 	} else if pod, err = effect(pod, c); c.Applied && pod != nil {
-		watchers = s.watchers
+		s.changed = append(s.changed, pod)
 	}
 	s.mu.Unlock()
-	for _, tell := range watchers {
-		tell(pod)
-	}
+	s.notify()
 	if err == nil {
 		err = fault.LostAnswer
 	}
@@ -328,13 +329,33 @@ func (s *Sink) change(name types.NamespacedName, change func(*v1.Pod) *v1.Pod) *
 		s.mu.Unlock()
 		return nil
 	}
-	s.keep(pod)
-	watchers := s.watchers
+	s.changed = append(s.changed, s.keep(pod))
 	s.mu.Unlock()
-	for _, notify := range watchers {
-		notify(pod)
-	}
+	s.notify()
 	return pod.DeepCopy()
+}
+
+// notify calls the watchers with the changed pods, unless another goroutine does. That one then
+// also calls them with the newest change.
+func (s *Sink) notify() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.notifying {
+		return
+	}
+	s.notifying = true
+	defer func() { s.notifying = false }()
+	for len(s.changed) > 0 {
+		pod, watchers := s.changed[0], s.watchers
+		s.changed = s.changed[1:]
+		s.mu.Unlock()
+		func() {
+			defer s.mu.Lock()
+			for _, call := range watchers {
+				call(pod)
+			}
+		}()
+	}
 }
 
 func (s *Sink) keep(pod *v1.Pod) *v1.Pod {

@@ -3,6 +3,8 @@ package statustest
 import (
 	"context"
 	"errors"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/status"
 )
@@ -39,6 +42,32 @@ func TestSlowSink(t *testing.T) {
 		h.Sink.(*Sink).SetLatency(time.Millisecond)
 		return h
 	})
+}
+
+// Watchers receive concurrent changes in their order, and may call the sink.
+func TestWatchInOrder(t *testing.T) {
+	s := NewSink()
+	var versions []int
+	s.Watch(func(pod *v1.Pod) {
+		version, err := strconv.Atoi(pod.ResourceVersion)
+		require.NoError(t, err)
+		versions = append(versions, version)
+		runtime.Gosched()
+		if version == 1 {
+			s.Change("ns", "a", func(*v1.Pod) {})
+		}
+	})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 100 {
+				s.Put(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "1"}})
+			}
+		})
+	}
+	all.Wait()
+	require.Len(t, versions, 801)
+	require.IsIncreasing(t, versions)
 }
 
 func TestHarnessIsChecked(t *testing.T) {
