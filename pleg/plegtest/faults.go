@@ -81,11 +81,14 @@ func (r *Runtime) FailList(f Fault) { r.listFault.set(f) }
 // FailInspections sets the fault of PodStatus for all pods without a FailPod.
 func (r *Runtime) FailInspections(f Fault) { r.podFault.set(f) }
 
-// FailPod sets the fault of PodStatus for one pod, instead of the fault of FailInspections. After
-// that FailInspections no longer affects this pod, even if f is the zero Fault.
+// FailPod sets the fault of PodStatus for one pod, instead of the fault of FailInspections. The zero
+// Fault removes it: FailInspections applies again.
 func (r *Runtime) FailPod(uid types.UID, f Fault) {
 	r.mu.Lock()
 	fault := r.fault(uid)
+	if f == (Fault{}) {
+		delete(r.podFaults, uid)
+	}
 	r.mu.Unlock()
 	fault.set(f)
 }

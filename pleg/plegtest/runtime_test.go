@@ -63,6 +63,10 @@ func TestFaults(t *testing.T) {
 		synctest.Wait()
 		rt.FailPod("web", Fault{})
 		require.ErrorIs(t, <-done, context.DeadlineExceeded)
+
+		rt.FailInspections(Fault{Err: errors.New("none")})
+		_, err = rt.PodStatus(t.Context(), "web")
+		require.EqualError(t, err, "none", "the fault of the pod was removed")
 	})
 }
 

@@ -72,17 +72,19 @@ func (m *Memory) Holds(uid types.UID) bool {
 	return m.resources[uid]
 }
 
-// Block makes every Release of a pod wait until unblock is called or its context is done. A
-// second call of unblock panics.
+// Block makes every Release of a pod wait until unblock is called or its context is done. Further
+// calls of unblock have no effect.
 func (m *Memory) Block(uid types.UID) (unblock func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	blocked := make(chan struct{})
 	m.blocked[uid] = blocked
-	return func() {
+	return sync.OnceFunc(func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		delete(m.blocked, uid)
+		if m.blocked[uid] == blocked { // not a later Block
+			delete(m.blocked, uid)
+		}
 		close(blocked)
-	}
+	})
 }

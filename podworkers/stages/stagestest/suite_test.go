@@ -83,6 +83,20 @@ func failIf(is bool) error {
 	return nil
 }
 
+// unblock may be called again, and does not end a later Block.
+func TestUnblockTwice(t *testing.T) {
+	m := NewMemory()
+	first, second := m.Block("1"), m.Block("1")
+	first()
+	first()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, m.Release(ctx, "1"), context.Canceled)
+	require.NotNil(t, m.blocked["1"])
+	second()
+	require.NoError(t, m.Release(t.Context(), "1"))
+}
+
 // The suite fails each broken stage at the rule that it breaks.
 func TestBrokenStages(t *testing.T) {
 	for rule, breaks := range map[string]func(*broken){
