@@ -12,8 +12,9 @@ import (
 )
 
 // ErrExecTimeout is returned by ExecSync for a command that exceeded its timeout. A RuntimeClient
-// also returns it if the caller's deadline or its own expired first. It matches
-// context.DeadlineExceeded, too.
+// also returns it if the runtime does not reply within the timeout and the client's own. If the
+// caller's deadline expires first, the error is context.DeadlineExceeded only. ErrExecTimeout
+// matches that, too.
 var ErrExecTimeout error = execTimeout{}
 
 type execTimeout struct{}
@@ -176,7 +177,7 @@ func (e *CallError) explain(c circumstances) {
 	if c.dial != nil && !errors.Is(c.dial, context.Canceled) && (code == codes.Unavailable || code == codes.DeadlineExceeded) {
 		e.because(e.note, c.dial)
 	}
-	if c.exec && code == codes.DeadlineExceeded {
+	if c.exec && code == codes.DeadlineExceeded && c.caller == nil {
 		e.because(strings.TrimSuffix(ErrExecTimeout.Error()+": "+e.note, ": "), ErrExecTimeout)
 	}
 }

@@ -140,6 +140,12 @@ func TestExecSync(t *testing.T) {
 		_, _, err = n.runtime.ExecSync(t.Context(), "c", []string{"sleep", "9"}, time.Second)
 		require.ErrorIs(t, err, ErrExecTimeout)
 
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, _, err = n.runtime.ExecSync(short, "c", []string{"sleep", "9"}, 9*time.Second)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, ErrExecTimeout)
+
 		ctx, cancel := context.WithCancel(t.Context())
 		defer time.AfterFunc(time.Hour, cancel).Stop()
 		_, _, err = n.runtime.ExecSync(ctx, "c", []string{"sleep", "9"}, 0)
