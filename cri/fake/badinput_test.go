@@ -2,6 +2,7 @@ package fake_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -132,7 +133,10 @@ func unchanged(*runtimeapi.ContainerConfig) {}
 func (b *bad) create(ctx context.Context, sandbox string, change func(*runtimeapi.ContainerConfig)) error {
 	config := containerConfig("p", "new")
 	change(config)
-	_, err := b.runtime.CreateContainer(ctx, sandbox, config, podConfig("p"))
+	id, err := b.runtime.CreateContainer(ctx, sandbox, config, podConfig("p"))
+	if (id == "") != (err != nil) {
+		return fmt.Errorf("the ID is %q with error %w", id, err)
+	}
 	return err
 }
 

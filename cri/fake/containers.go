@@ -31,7 +31,10 @@ func (rt *Runtime) CreateContainer(ctx context.Context, sandboxID string, config
 		containerState: containerState{state: runtimeapi.ContainerState_CONTAINER_CREATED},
 	}
 	c.resources = c.config.GetLinux().GetResources()
-	return c.id, rt.addContainer(c, sandboxID)
+	if err := rt.addContainer(c, sandboxID); err != nil {
+		return "", err
+	}
+	return c.id, nil
 }
 
 func (rt *Runtime) addContainer(c *container, sandboxID string) error {
