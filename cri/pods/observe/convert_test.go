@@ -150,6 +150,8 @@ func TestListContainers(t *testing.T) {
 		} else {
 			require.ErrorContains(t, err, c.text, name)
 		}
+		silent, _ := ListContainers(t.Context(), c.runtime, nil)
+		require.Equal(t, got, silent, "without a log")
 	}
 }
 

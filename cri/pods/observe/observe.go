@@ -257,12 +257,13 @@ func distinct[T interface{ GetId() string }](list []T) []T {
 }
 
 // ListContainers lists the containers of all owners, each once. If they do not fit into one reply, it
-// warns in log, which must not be nil, and lists them per sandbox. Every container has a sandbox.
+// warns in log, unless that is nil, and lists them per sandbox. Every container has a sandbox.
 func ListContainers(ctx context.Context, runtime Runtime, log *slog.Logger) ([]*runtimeapi.Container, error) {
 	all, err := runtime.ListContainers(ctx, nil)
 	if !errors.Is(err, cri.ErrReplyTooLarge) {
 		return distinct(all), err
 	}
+	fields.Logger(&log)
 	log.Warn("the list of containers exceeds one reply; listing them per sandbox", "err", err)
 	sandboxes, err := ListSandboxes(ctx, runtime, nil)
 	if err != nil {
