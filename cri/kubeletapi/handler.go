@@ -11,9 +11,9 @@ import (
 
 // Config configures the handler. Allow, Pods, Runtime and Logs are required.
 type Config struct {
-	// Allow authorizes each request before any other step. Nil permits it, a *Refusal sets the
-	// status, any other error, also a wrapped *Refusal, gives 403. A refused request closes its
-	// connection. It is called concurrently.
+	// Allow authorizes each request before any other step. Nil permits it, a *Refusal, wrapped or
+	// not, sets the status, any other error gives 403. A refused request closes its connection. It
+	// is called concurrently.
 	// Required: exec has the rights of the container.
 	Allow func(*http.Request) error
 	// Pods finds containers and sandboxes. Required.
@@ -26,8 +26,8 @@ type Config struct {
 	// does not read for this time. Default: 4 h, as in upstream kubelets
 	// (streamingConnectionIdleTimeout).
 	IdleTimeout time.Duration
-	// MaxSessions bounds the sum of sessions and log readers. Another request gets status 429.
-	// Default: 1000.
+	// MaxSessions bounds the sum of sessions and log readers. Another request gets status 429. A
+	// request for one that is refused counts until its response ends. Default: 1000.
 	MaxSessions int
 }
 
@@ -52,8 +52,8 @@ func New(cfg Config) (http.Handler, error) {
 	}
 	const pod, container = "/{namespace}/{pod}", "/{namespace}/{pod}/{container}"
 	const podWithUID, containerWithUID = "/{namespace}/{pod}/{uid}", "/{namespace}/{pod}/{uid}/{container}"
-	mux := http.NewServeMux()
-	mux.Handle("GET /containerLogs"+container, containerLogs{cfg})
+	mux, places := http.NewServeMux(), make(limiter, cfg.MaxSessions)
+	mux.Handle("GET /containerLogs"+container, places.limit(containerLogs{cfg}))
 	for root, s := range map[string]struct {
 		paths [2]string
 		open  opener
@@ -63,11 +63,12 @@ func New(cfg Config) (http.Handler, error) {
 		"/portForward": {[2]string{pod, podWithUID}, cfg.openPortForward},
 	} {
 		for _, path := range s.paths {
-			mux.Handle("GET "+root+path, sessions{s.open, cfg.IdleTimeout})
-			mux.Handle("POST "+root+path, sessions{s.open, cfg.IdleTimeout})
+			session := places.limit(sessions{s.open, cfg.IdleTimeout})
+			mux.Handle("GET "+root+path, session)
+			mux.Handle("POST "+root+path, session)
 		}
 	}
-	return allowed(cfg.Allow, make(limiter, cfg.MaxSessions).limit(mux)), nil
+	return allowed(cfg.Allow, mux), nil
 }
 
 func allowed(allow func(*http.Request) error, next http.Handler) http.Handler {
@@ -80,11 +81,7 @@ func allowed(allow func(*http.Request) error, next http.Handler) http.Handler {
 		// The server must not wait for the body of a client without permission.
 		w.Header().Set("Connection", "close")
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Second)) // fails only without a connection
-		if refusal, ok := err.(*Refusal); ok {
-			Refuse(w, refusal)
-			return
-		}
-		http.Error(w, err.Error(), http.StatusForbidden)
+		http.Error(w, err.Error(), statusOf(err, http.StatusForbidden))
 	})
 }
 

@@ -66,9 +66,12 @@ func TestPaths(t *testing.T) {
 // A request that Allow refuses has no effect.
 func TestWhoMayNot(t *testing.T) {
 	for err, code := range map[error]int{
-		errors.New("you are nobody"):                                          http.StatusForbidden,
-		&Refusal{Code: http.StatusUnauthorized, Message: "you are nobody"}:    http.StatusUnauthorized,
-		errors.Join(errors.New("you"), errors.New("are nobody, both of you")): http.StatusForbidden,
+		errors.New("you are nobody"):                                           http.StatusForbidden,
+		&Refusal{Code: http.StatusUnauthorized, Message: "you are nobody"}:     http.StatusUnauthorized,
+		fmt.Errorf("wrapped: %w", &Refusal{http.StatusUnauthorized, "nobody"}): http.StatusUnauthorized,
+		&Refusal{Code: http.StatusOK, Message: "you are nobody"}:               http.StatusForbidden,
+		&Refusal{Message: "you are nobody"}:                                    http.StatusForbidden,
+		errors.Join(errors.New("you"), errors.New("are nobody, both of you")):  http.StatusForbidden,
 	} {
 		a := &asked{}
 		h := handler(t, a, func(c *Config) { c.Allow = func(*http.Request) error { return err } })

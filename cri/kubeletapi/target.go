@@ -63,6 +63,7 @@ type LogReader interface {
 
 // Refusal is an error with an HTTP status.
 type Refusal struct {
+	// Code is the status, from 400 to 599. Another value has no effect.
 	Code int
 	// Message is the text for the client.
 	Message string
@@ -74,13 +75,21 @@ func (r *Refusal) Error() string { return r.Message }
 // Refuse writes err with its status: the Code of a *Refusal, wrapped or not, 404 for the runtime's
 // NotFound, else 500.
 func Refuse(w http.ResponseWriter, err error) {
-	code := http.StatusInternalServerError
-	if r := new(*Refusal); errors.As(err, r) {
-		code = (*r).Code
-	} else if cri.IsNotFound(err) {
-		code = http.StatusNotFound
+	other := http.StatusInternalServerError
+	if cri.IsNotFound(err) {
+		other = http.StatusNotFound
 	}
-	http.Error(w, err.Error(), code)
+	http.Error(w, err.Error(), statusOf(err, other))
+}
+
+// statusOf returns the Code of a *Refusal, wrapped or not, if it is the status of an error, else
+// other.
+func statusOf(err error, other int) int {
+	var r *Refusal
+	if errors.As(err, &r) && r != nil && r.Code >= 400 && r.Code < 600 {
+		return r.Code
+	}
+	return other
 }
 
 // badRequest returns a Refusal of an invalid request.
