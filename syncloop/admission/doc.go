@@ -20,7 +20,7 @@
 //
 // # Nodes without an API server
 //
-// AwaitRoom keeps static pods waiting that the node has no room for, because no scheduler moves
+// Fit.AwaitRoom keeps static pods waiting that the node has no room for, because no scheduler moves
 // them to another node.
 //
 // # Accounting

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -70,10 +71,12 @@ func (l *ledger) shortages(pod *v1.Pod, active []*v1.Pod, allocatable v1.Resourc
 	return short
 }
 
+var errNoAllocatable = errors.New("waiting for the node's allocatable resources")
+
 // Config configures a Fit. Allocatable is required.
 type Config struct {
-	// Allocatable returns the node's allocatable resources. Resources that it does not list are not
-	// checked, except hugepages; so it must not return nil before the Node is available.
+	// Allocatable returns the node's allocatable resources. While it returns nil, pods wait.
+	// Resources that it does not list are not checked, except hugepages.
 	Allocatable func() v1.ResourceList
 	// Leaving reports whether an active pod will stop soon. Pods wait for its resources; they are
 	// not rejected, and no other pods end for them. Default: the pod is being deleted.
@@ -125,6 +128,9 @@ func (f *Fit) Shortages(pod *v1.Pod, active []*v1.Pod) []Shortage {
 // amounts (upstream: UnexpectedAdmissionError). A static pod does not count an older pod of its own
 // name.
 func (f *Fit) Admit(pod *v1.Pod, active []*v1.Pod) error {
+	if f.cfg.Allocatable() == nil {
+		return errNoAllocatable
+	}
 	all := f.Contenders(pod, active)
 	if podfacts.IsStatic(pod) {
 		all = slices.DeleteFunc(slices.Clone(all), func(other *v1.Pod) bool {

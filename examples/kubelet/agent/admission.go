@@ -41,7 +41,7 @@ func (n *node) newAdmitter() syncloop.Admitter {
 		onlyFor(n.fit, podfacts.IsCritical),
 	)
 	if in.cluster == nil {
-		return admission.AwaitRoom(admitter)
+		return n.fit.AwaitRoom(admitter)
 	}
 	return admitter
 }

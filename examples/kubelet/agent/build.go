@@ -58,7 +58,12 @@ func newInputs(cfg *Config, runtime *connected) (_ *inputs, err error) {
 	if in.machine, err = newMachine(cfg); err != nil {
 		return nil, err
 	}
-	in.allocatable = func() v1.ResourceList { return in.thisNode().Status.Allocatable }
+	in.allocatable = func() v1.ResourceList {
+		if list := in.thisNode().Status.Allocatable; list != nil {
+			return list
+		}
+		return in.machine.forPods() // a Node that an operator created has none yet
+	}
 	if in.references, err = newReferences(cfg, in.changes, in.cluster); err != nil {
 		return nil, err
 	}
