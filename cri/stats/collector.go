@@ -37,8 +37,7 @@ type CollectorConfig struct {
 	// containers are below its own (cgroup_parent). Required with Reader.
 	PodCgroups func() map[string]string
 	// Proc is the machine's /proc, for the networks of pods that the Reader reads. It must support
-	// links, as os.DirFS does. Optional: without it network figures come from the runtime, which is
-	// requested only if a pod has no cgroup.
+	// links, as os.DirFS does. Optional: without it network figures come from the runtime.
 	Proc fs.FS
 }
 
@@ -104,7 +103,7 @@ func (c *Collector) Collect(ctx context.Context, w Wanted) (pods []Pod, unread [
 	if c.cfg.Reader != nil {
 		cgroups = c.cfg.PodCgroups()
 	}
-	request := runtimeWants{storage: w.Storage}
+	request := runtimeWants{storage: w.Storage, pods: w.Network && c.cfg.Proc == nil && len(pods) > 0}
 	for i := range pods {
 		unread = append(unread, c.read(&pods[i], cgroups[pods[i].UID], w)...)
 		request.add(&pods[i])

@@ -229,6 +229,7 @@ func TestNetworks(t *testing.T) {
 	}
 	require.NotNil(t, network(proc("net:[2]")))
 	require.Nil(t, network(proc("net:[1]")))
+	require.NotNil(t, network(nil), "from the runtime")
 	for _, link := range []string{"7/ns/net", "self/ns/net"} {
 		gone := proc("net:[2]")
 		delete(gone, link)
