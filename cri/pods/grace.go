@@ -7,10 +7,9 @@ import (
 // The functions of this file are pure.
 
 const (
-	// minGraceSeconds is the shortest grace period, so that a process can handle the signal.
+	// minGraceSeconds is the shortest grace period, so that a process can handle the signal, and the
+	// grace period of a container without a spec.
 	minGraceSeconds = 2
-	// orphanGraceSeconds is the grace period of a container without a spec.
-	orphanGraceSeconds = 1
 	// maxGraceSeconds is 68 years. It prevents overflow of a time.Duration.
 	maxGraceSeconds = 1<<31 - 1
 )
@@ -26,7 +25,7 @@ func wantedGrace(pod *v1.Pod, container *v1.Container, reason KillReason, overri
 	case override != nil:
 		return *override
 	case pod == nil:
-		return orphanGraceSeconds
+		return minGraceSeconds
 	case pod.DeletionGracePeriodSeconds != nil:
 		return *pod.DeletionGracePeriodSeconds
 	}

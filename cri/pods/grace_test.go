@@ -54,7 +54,7 @@ func TestGraceSeconds(t *testing.T) {
 		{"override is no minimum", deleted, "a", "", new(int64(50)), 50},
 		{"override 0", deleted, "a", "", new(int64(0)), 0},
 		{"negative override", deleted, "a", "", new(int64(-1)), 0},
-		{"orphan", nil, "a", "", nil, 1},
+		{"orphan", nil, "a", "", nil, 2},
 		{"orphan with override", nil, "a", "", new(int64(9)), 9},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
