@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // CheckNames returns an error unless all names of a pod that become parts of paths have the form
@@ -38,31 +39,20 @@ func CheckNames(pod *v1.Pod) error {
 
 // IsSafeUID reports whether a UID is usable as a folder name: at most 128 letters, digits, '-', '_'
 // and '.', with a letter or digit at both ends.
-func IsSafeUID(uid string) bool { return len(uid) <= 128 && isName(uid, isAlphanumeric, "-_.") }
-
-func isLabel(name string) bool { return len(name) <= 63 && isName(name, isLowerAlphanumeric, "-") }
-
-func isSubdomain(name string) bool {
-	for part := range strings.SplitSeq(name, ".") {
-		if !isName(part, isLowerAlphanumeric, "-") {
+func IsSafeUID(uid string) bool {
+	for i := range len(uid) {
+		atEnd := i == 0 || i == len(uid)-1
+		if c := uid[i]; !isAlphanumeric(c) && (atEnd || strings.IndexByte("-_.", c) < 0) {
 			return false
 		}
 	}
-	return len(name) <= 253
+	return uid != "" && len(uid) <= 128
 }
 
-// isName reports whether a text consists of characters for which end returns true and, except at
-// both ends, of the characters in inner.
-func isName(text string, end func(byte) bool, inner string) bool {
-	for i := range len(text) {
-		atEnd := i == 0 || i == len(text)-1
-		if c := text[i]; !end(c) && (atEnd || strings.IndexByte(inner, c) < 0) {
-			return false
-		}
-	}
-	return text != ""
+func isAlphanumeric(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z'
 }
 
-func isLowerAlphanumeric(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
+func isLabel(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
 
-func isAlphanumeric(c byte) bool { return isLowerAlphanumeric(c) || c >= 'A' && c <= 'Z' }
+func isSubdomain(name string) bool { return len(validation.IsDNS1123Subdomain(name)) == 0 }
