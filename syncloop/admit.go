@@ -149,7 +149,7 @@ func (h *DefaultHandler) admitWaiting() {
 	pods, b := h.newBatch(slices.DeleteFunc(h.desired.Pods(), func(pod *v1.Pod) bool { return !h.isWaiting(pod.UID) }))
 	for _, pod := range pods {
 		if h.admit(pod, b) {
-			h.update(podworkers.Update{Type: podworkers.UpdateCreate, Pod: pod})
+			h.create(pod)
 		}
 	}
 }

@@ -252,9 +252,10 @@ func (h *DefaultHandler) restartMissing(c *Cleanup) {
 	for _, pod := range missing {
 		if h.admit(pod, b) && h.update(podworkers.Update{Type: podworkers.UpdateCreate, Pod: pod}) {
 			c.Known[pod.UID] = podworkers.KnownPod{State: podworkers.StateSyncing, HasConfig: true, Static: podfacts.IsStatic(pod)}
-			if !waiting[pod.UID] {
+			if !waiting[pod.UID] && !h.uncreated[pod.UID] {
 				h.cfg.OnRestart(pod)
 			}
+			delete(h.uncreated, pod.UID)
 		}
 	}
 }

@@ -101,6 +101,8 @@ type DefaultHandler struct {
 	leaving  map[types.UID]*v1.Pod
 	cleaned  []CleanerStatus
 	orderErr string // used by the loop only
+	// uncreated are the new pods that the workers refused. Used by the loop only.
+	uncreated map[types.UID]bool
 	// lastActive are the active pods at the last call of the Allocator. Used by the loop only.
 	lastActive map[types.UID]bool
 }
@@ -124,7 +126,7 @@ func NewHandler(cfg HandlerConfig) (*DefaultHandler, error) {
 	fields.Default(&cfg.RuntimePods, func(context.Context) ([]podworkers.RuntimePod, error) { return nil, nil })
 	fields.Default(&cfg.Prune, func(context.Context, types.UID, bool) {})
 	fields.Logger(&cfg.Logger)
-	return &DefaultHandler{cfg: cfg, desired: cfg.Desired, refused: map[types.UID]refusal{}, leaving: map[types.UID]*v1.Pod{}}, nil
+	return &DefaultHandler{cfg: cfg, desired: cfg.Desired, refused: map[types.UID]refusal{}, leaving: map[types.UID]*v1.Pod{}, uncreated: map[types.UID]bool{}}, nil
 }
 
 type alwaysReady struct{}
@@ -152,10 +154,18 @@ func (h *DefaultHandler) HandlePodAdditions(_ context.Context, pods []*v1.Pod) {
 		h.desired.Set(pod)
 		h.locked(func() { delete(h.leaving, pod.UID) })
 		if h.admit(pod, b) {
-			h.update(podworkers.Update{Type: podworkers.UpdateCreate, Pod: pod})
+			h.create(pod)
 		}
 	}
 	h.allocate(RetryPodsAdded, nil)
+}
+
+// create passes a new pod to the workers. If they refuse it, housekeeping tries again.
+func (h *DefaultHandler) create(pod *v1.Pod) {
+	delete(h.uncreated, pod.UID)
+	if !h.update(podworkers.Update{Type: podworkers.UpdateCreate, Pod: pod}) {
+		h.uncreated[pod.UID] = true
+	}
 }
 
 // HandlePodUpdates stores changed pods and passes them to their workers without another admission.
@@ -190,6 +200,7 @@ func (h *DefaultHandler) HandlePodRemoves(_ context.Context, pods []*v1.Pod) {
 			h.syncStaticOf(pod)
 			continue
 		}
+		delete(h.uncreated, pod.UID)
 		unadmitted := h.isUnadmitted(pod.UID)
 		h.locked(func() {
 			delete(h.refused, pod.UID)

@@ -386,6 +386,23 @@ func TestHandlerRestartsPerSource(t *testing.T) {
 	require.NotEmpty(t, w.take(), "without Sources every source is ready")
 }
 
+// A pod that the workers refused at first has not restarted when they take it.
+func TestRefusedCreateIsNoRestart(t *testing.T) {
+	restarts := 0
+	h, w := newTestHandler(t, func(cfg *HandlerConfig) { cfg.OnRestart = func(*v1.Pod) { restarts++ } })
+	w.fail = podworkers.ErrInvalidUpdate
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("a", "1")})
+	for range 2 {
+		require.NoError(t, h.HandlePodCleanups(t.Context()))
+		require.Contains(t, w.take(), "create 1")
+	}
+	w.fail = nil
+	require.NoError(t, h.HandlePodCleanups(t.Context()))
+	require.Zero(t, restarts)
+	require.NoError(t, h.HandlePodCleanups(t.Context()))
+	require.Equal(t, 1, restarts, "its worker has ended")
+}
+
 func TestNewHandlerRefuses(t *testing.T) {
 	_, err := NewHandler(HandlerConfig{})
 	require.ErrorContains(t, err, "HandlerConfig.Workers is required")
