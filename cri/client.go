@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/encoding"
 	encproto "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/podwright/podwright/internal/fields"
@@ -209,5 +210,24 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	}
 	buf := data.MaterializeToBuffer(replyBuffers)
 	defer buf.Free()
+	if entries(buf.ReadOnlyData()) > maxEntries {
+		return errTooManyEntries // decoded, they take several times the memory of the reply
+	}
 	return proto.Unmarshal(buf.ReadOnlyData(), into)
+}
+
+// entries counts the values of the first field of an encoded reply, which contains the entries of
+// lists.
+func entries(reply []byte) (count int) {
+	for len(reply) > 0 {
+		field, _, n := protowire.ConsumeField(reply)
+		if n < 0 {
+			return count // Unmarshal reports the error
+		}
+		if field == 1 {
+			count++
+		}
+		reply = reply[n:]
+	}
+	return count
 }

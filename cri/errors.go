@@ -22,10 +22,16 @@ type execTimeout struct{}
 func (execTimeout) Error() string        { return "command timed out" }
 func (execTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// ErrReplyTooLarge is the cause of a call whose reply exceeds the client's limit (16 MiB). The
-// same call will fail again. Calls about a single object, filtered lists and, up
+// ErrReplyTooLarge is the cause of a call whose reply exceeds the client's limits (16 MiB, and
+// 40,000 entries of a list). The same call will fail again. Calls about a single object, filtered lists and, up
 // to 32 MiB, ClientConfig.StreamLists still work.
 var ErrReplyTooLarge = errors.New("reply exceeds 16 MiB")
+
+// maxEntries is the maximum number of entries in a list. In 16 MiB, entries of a kubelet's containers
+// are fewer.
+const maxEntries = 40_000
+
+var errTooManyEntries = fmt.Errorf("reply exceeds %d entries", maxEntries)
 
 // ErrRequestTooLarge is the cause of a call whose request exceeds the runtime's limit, usually 16
 // MiB. The runtime did not process it, and the same call will fail again.
@@ -167,6 +173,8 @@ func (e *CallError) explain(c circumstances) {
 		e.because(fmt.Sprintf("no reply within %v", c.timeout), context.DeadlineExceeded)
 	case code == codes.DeadlineExceeded:
 		e.because("", context.DeadlineExceeded)
+	case strings.HasSuffix(status.Convert(e.Err).Message(), errTooManyEntries.Error()):
+		e.because("", ErrReplyTooLarge)
 	case code == codes.ResourceExhausted:
 		if cause := tooLarge(e.Err, c.request); cause != nil {
 			e.because(cause.Error(), cause)

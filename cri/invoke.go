@@ -172,7 +172,7 @@ func list[Item any](ctx context.Context, c call, streaming, plain func(context.C
 const maxStreamed = 2 * maxReply
 
 // collect reads a stream of list replies to its end. A broken stream, or one of more than
-// maxStreamed bytes, returns no items, because a partial list would be misread as complete.
+// maxStreamed bytes or maxEntries entries, returns no items, because a partial list would be misread as complete.
 func collect[Rep, Item any](stream grpc.ServerStreamingClient[Rep], err error, itemsOf func(*Rep) []Item) ([]Item, error) {
 	if err != nil {
 		return nil, err
@@ -193,5 +193,8 @@ func collect[Rep, Item any](stream grpc.ServerStreamingClient[Rep], err error, i
 			return nil, status.Errorf(codes.ResourceExhausted, "received a list larger than the limit of %d bytes", maxStreamed)
 		}
 		items = append(items, itemsOf(reply)...)
+		if len(items) > maxEntries {
+			return nil, status.Error(codes.ResourceExhausted, errTooManyEntries.Error())
+		}
 	}
 }

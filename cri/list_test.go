@@ -156,17 +156,43 @@ func TestEndlessStreamedList(t *testing.T) {
 	})
 }
 
-// A list of 60,000 entries is either complete or an error with the limit.
+// A list is complete up to 16 MiB and 40,000 entries. Above them it is an error with the limit.
 func TestManyEntries(t *testing.T) {
+	for _, c := range []struct {
+		entries, size int
+		err           string
+	}{
+		{40_000, 200, ""},
+		{40_001, 0, "reply exceeds 40000 entries"},
+		{60_000, 200, "reply exceeds 40000 entries"},
+		{60_000, 300, "reply exceeds 16 MiB"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s, n := bothClients(t)
+			s.reply("ListContainers", &runtimeapi.ListContainersResponse{Containers: bulk(c.entries, c.size)})
+			items, err := n.runtime.ListContainers(t.Context(), nil)
+			if c.err == "" {
+				require.NoError(t, err)
+				require.Len(t, items, c.entries)
+				return
+			}
+			require.ErrorIs(t, err, ErrReplyTooLarge)
+			require.ErrorContains(t, err, c.err)
+			require.Nil(t, items)
+		})
+	}
+}
+
+// A stream has at most 40,000 entries, too.
+func TestManyStreamedEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, n := bothClients(t)
-		s.reply("ListContainers", &runtimeapi.ListContainersResponse{Containers: bulk(60_000, 200)})
+		s, n := streamingClients(t)
+		part := &runtimeapi.StreamContainersResponse{Containers: bulk(20_001, 0)}
+		s.streamParts("StreamContainers", nil, part, part)
 		items, err := n.runtime.ListContainers(t.Context(), nil)
-		require.NoError(t, err)
-		require.Len(t, items, 60_000)
-		s.reply("ListContainers", &runtimeapi.ListContainersResponse{Containers: bulk(60_000, 300)})
-		_, err = n.runtime.ListContainers(t.Context(), nil)
+		require.Nil(t, items)
 		require.ErrorIs(t, err, ErrReplyTooLarge)
+		require.ErrorContains(t, err, "reply exceeds 40000 entries")
 	})
 }
 
