@@ -79,6 +79,7 @@ type Client struct {
 type connection struct {
 	cfg     Config
 	codecs  codecs
+	budget  budget
 	current atomic.Pointer[generation]
 	ran     atomic.Bool
 }
@@ -148,7 +149,7 @@ func (c *connection) read() (*generation, error) {
 		return nil, err
 	}
 	k.rest.UserAgent = c.cfg.UserAgent
-	g, err := newGeneration(k, c.cfg.Dial, c.cfg.Wrap)
+	g, err := newGeneration(k, c.cfg.Dial, c.cfg.Wrap, &c.budget)
 	if err != nil {
 		return nil, &ConfigError{File: c.cfg.Kubeconfig, Err: err}
 	}

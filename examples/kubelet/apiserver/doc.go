@@ -30,6 +30,7 @@
 //
 // The caller runs Run, and passes a context to each call. Calls other than watches also end after
 // Config.Limits.Timeout. Errors can be checked with apimachinery's package errors (IsNotFound,
-// IsConflict). client-go has already repeated a call that failed with 429, or with a 5xx and
+// IsConflict). A response above 32 MiB, an event of a watch above 16 MiB, and responses that exceed
+// 32 MiB together are errors that contain the limit. client-go has already repeated a call that failed with 429, or with a 5xx and
 // Retry-After.
 package apiserver

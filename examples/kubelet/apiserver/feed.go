@@ -194,7 +194,8 @@ func (f *Feed[T, L]) watch(ctx context.Context, o metav1.ListOptions) (watch.Int
 	}
 	o.FieldSelector = f.cfg.FieldSelector
 	f.rest(ctx)
-	w, err := f.cfg.Resource.Watch(ctx, o)
+	// The reflector discards errors of a started watch.
+	w, err := f.cfg.Resource.Watch(onExceeded(ctx, func(err error) { f.record(ctx, err) }), o)
 	f.record(ctx, err)
 	return w, err
 }

@@ -25,7 +25,7 @@ type dialFunc = func(ctx context.Context, network, address string) (net.Conn, er
 
 // newGeneration builds a transport of its own, because client-go keeps its transports, with their
 // certificates, for the lifetime of the process.
-func newGeneration(k *kubeconfig, dial dialFunc, wrap func(http.RoundTripper) http.RoundTripper) (*generation, error) {
+func newGeneration(k *kubeconfig, dial dialFunc, wrap func(http.RoundTripper) http.RoundTripper, b *budget) (*generation, error) {
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}
@@ -49,7 +49,7 @@ func newGeneration(k *kubeconfig, dial dialFunc, wrap func(http.RoundTripper) ht
 		MaxIdleConnsPerHost: 25,
 		DisableCompression:  k.rest.DisableCompression,
 	})
-	wrapped, err := transport.HTTPWrappersForConfig(config, bounded{g.transport})
+	wrapped, err := transport.HTTPWrappersForConfig(config, bounded{g.transport, b})
 	if err != nil {
 		return nil, err
 	}
