@@ -1,6 +1,8 @@
 package credentials
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -61,6 +63,25 @@ func LoadPluginConfig(path string) ([]Provider, error) {
 		return nil, fmt.Errorf("%s: %w", path, err) // a name in two files
 	}
 	return out, nil
+}
+
+// HashPluginConfig returns a hash of the files that LoadPluginConfig reads, such as "sha256:9f86...".
+// It equals the label of the upstream kubelet's metric kubelet_credential_provider_config_info.
+func HashPluginConfig(path string) (string, error) {
+	files, err := configFiles(path)
+	if err != nil {
+		return "", fmt.Errorf("credential providers: %w", err)
+	}
+	hash := sha256.New()
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return "", fmt.Errorf("credential providers: %w", err)
+		}
+		hash.Write(binary.BigEndian.AppendUint64(nil, uint64(len(data))))
+		hash.Write(data)
+	}
+	return fmt.Sprintf("sha256:%x", hash.Sum(nil)), nil
 }
 
 func configFiles(path string) ([]string, error) {

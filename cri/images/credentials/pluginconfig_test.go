@@ -1,6 +1,8 @@
 package credentials
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -120,6 +122,23 @@ func TestLoadPluginConfig(t *testing.T) {
 	got, err = LoadPluginConfig(filepath.Join(dir, "b.json"))
 	require.NoError(t, err)
 	require.Len(t, got, 1)
+}
+
+// The hash covers the length and the content of each file, in the order of names, as upstream's.
+func TestHashPluginConfig(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{"b.json": "b", "a.yml": "two", "c.txt": "not read"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	want := func(content string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(content))) }
+	got, err := HashPluginConfig(dir)
+	require.NoError(t, err)
+	require.Equal(t, want("\x00\x00\x00\x00\x00\x00\x00\x03two\x00\x00\x00\x00\x00\x00\x00\x01b"), got)
+	got, err = HashPluginConfig(filepath.Join(dir, "b.json"))
+	require.NoError(t, err)
+	require.Equal(t, want("\x00\x00\x00\x00\x00\x00\x00\x01b"), got)
+	_, err = HashPluginConfig(filepath.Join(dir, "none"))
+	require.ErrorContains(t, err, "none")
 }
 
 func FuzzParsePluginConfig(f *testing.F) {

@@ -83,6 +83,11 @@ func newCredentials(cfg *Config, from references, recorder recorder) (credential
 	if err != nil {
 		return nil, err
 	}
+	hash, err := credentials.HashPluginConfig(cfg.Flags.CredentialProviderConfig)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Metrics.Images.PluginConfig(hash)
 	plugins, err := credentials.NewPlugins(credentials.PluginsConfig{
 		Providers: providers, BinDir: cfg.Flags.CredentialProviderBinDir, ServiceAccounts: from.accounts,
 		OnExec: cfg.Metrics.Images.Plugin, Logger: cfg.Logger,

@@ -17,6 +17,7 @@ import (
 type Images struct {
 	requested, removed, checked, pluginErrors *prometheus.CounterVec
 	pulled, plugins                           *prometheus.HistogramVec
+	pluginConfig                              *prometheus.GaugeVec
 }
 
 var pullSeconds = []float64{1, 5, 10, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
@@ -29,6 +30,7 @@ func newImages(b *builder) *Images {
 		checked:      b.counters("kubelet_imagemanager_image_mustpull_checks_total", "Number of checks whether a pod may use a present image, by result.", "result"),
 		pulled:       b.histograms("kubelet_image_pull_duration_seconds", "Duration of successful image pulls, by image size.", pullSeconds, "image_size_in_bytes"),
 		plugins:      b.histograms("kubelet_credential_provider_plugin_duration", "Duration of credential provider runs, in seconds.", nil, "plugin_name"),
+		pluginConfig: b.gauges("kubelet_credential_provider_config_info", "Hash of the configuration of credential providers.", "hash"),
 		pluginErrors: b.counters("kubelet_credential_provider_plugin_errors_total", "Number of failed credential provider runs.", "plugin_name"),
 	}
 }
@@ -55,6 +57,10 @@ func (i *Images) Plugin(provider string, took time.Duration, err error) {
 		i.pluginErrors.WithLabelValues(provider).Inc()
 	}
 }
+
+// PluginConfig records the hash of the configuration of credential providers, of
+// credentials.HashPluginConfig.
+func (i *Images) PluginConfig(hash string) { i.pluginConfig.WithLabelValues(hash).Set(1) }
 
 // Checked is the Checked of package cri/images/records.
 func (i *Images) Checked(result records.Result) { i.checked.WithLabelValues(string(result)).Inc() }

@@ -132,6 +132,8 @@ func TestImages(t *testing.T) {
 	c.OnRequest(v1.PullIfNotPresent, false, true)
 	c.OnPull("a", 7*time.Second, 12<<20, nil)
 	c.OnPull("a", 7*time.Second, 0, errBroken)
+	m.Images.PluginConfig("sha256:1")
+	has(t, m.all, "kubelet_credential_provider_config_info", "kubelet_credential_provider_config_info hash=sha256:1 1")
 	has(t, m.all, "kubelet_image_manager_ensure_image_requests_total kubelet_image_pull_duration_seconds",
 		"kubelet_image_manager_ensure_image_requests_total present_locally=false pull_policy=ifnotpresent pull_required=true 1",
 		"kubelet_image_pull_duration_seconds image_size_in_bytes=10MB-100MB 1 7")
