@@ -380,6 +380,15 @@ func TestState(t *testing.T) {
 	require.NoError(t, rt.Close())
 }
 
+// A link in the place of the lock file is refused, and its target is not created.
+func TestLinkedLockFileIsRefused(t *testing.T) {
+	dir, target := t.TempDir(), filepath.Join(t.TempDir(), "target")
+	require.NoError(t, os.Symlink(target, filepath.Join(dir, "lock")))
+	_, err := embedded.New(embedded.Config{StateDir: dir})
+	require.ErrorIs(t, err, syscall.ELOOP)
+	require.NoFileExists(t, target)
+}
+
 func TestHostProcessNeedsTheHook(t *testing.T) {
 	t.Setenv("PODWRIGHT_EMBEDDED_HOOK", "1") // as inherited from a parent that has the hook
 	_, err := embedded.New(embedded.Config{StateDir: t.TempDir()})

@@ -160,6 +160,10 @@ func TestTailDoesNotWait(t *testing.T) {
 	require.NoError(t, err)
 	one := int64(1)
 	require.ErrorIs(t, r.Read(ctx, Log{Path: path}, Options{TailLines: &one}, io.Discard, io.Discard), context.Canceled)
+	segment, err := openSegment(path)
+	require.NoError(t, err)
+	defer segment.close()
+	require.ErrorIs(t, (&reading{segment: segment}).tail(ctx, &one), context.Canceled)
 }
 
 // The search for the first of many lines ends with its request.

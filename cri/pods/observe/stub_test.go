@@ -117,6 +117,29 @@ func rig(t *testing.T) (*Observer, *stub) {
 	return o, s
 }
 
+// leaving is a runtime whose callers leave during the call for a container.
+type leaving struct {
+	*stub
+	leave func()
+}
+
+func (l leaving) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
+	defer l.leave()
+	return l.stub.ContainerStatus(ctx, id, verbose)
+}
+
+// A termination message that may be incomplete, because the context ended, is an error.
+func TestIncompleteTerminationMessage(t *testing.T) {
+	_, s := rig(t)
+	s.containers[0].State = runtimeapi.ContainerState_CONTAINER_EXITED
+	ctx, cancel := context.WithCancel(t.Context())
+	o, err := New(Config{Runtime: leaving{s, cancel}, RuntimeName: "fake", NodeIPs: func() []string { return nil }})
+	require.NoError(t, err)
+	_, err = o.PodStatus(ctx, "1")
+	require.ErrorContains(t, err, "termination message of container a (c)")
+	require.ErrorIs(t, err, context.Canceled)
+}
+
 func TestListPods(t *testing.T) {
 	o, s := rig(t)
 	pods, err := o.ListPods(t.Context())

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,6 +84,15 @@ func TestRootFolderInUse(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.NoError(t, second.Run(ended), "the root folder is unlocked")
+}
+
+// A link in the place of the lock file is refused, and its target is not created.
+func TestLinkedLockFileIsRefused(t *testing.T) {
+	f, target := folders{root: t.TempDir()}, filepath.Join(t.TempDir(), "target")
+	require.NoError(t, os.Symlink(target, filepath.Join(f.root, "podwright.lock")))
+	_, err := f.lock()
+	require.ErrorIs(t, err, syscall.ELOOP)
+	require.NoFileExists(t, target)
 }
 
 // The removal of the root folder is logged within seconds, once.

@@ -163,6 +163,23 @@ func TestCgroupV1IsReported(t *testing.T) {
 	}
 }
 
+// kernelWithoutPids is a machine without the controller pids.
+type kernelWithoutPids struct{ *cgroups.Memory }
+
+func (kernelWithoutPids) Missing() []string { return []string{"controller pids is not available"} }
+
+// A missing optional controller is logged, and does not end the agent.
+func TestMissingControllerIsLogged(t *testing.T) {
+	a, err := New(configOf(t.TempDir(), noRuntime))
+	require.NoError(t, err)
+	var log lockedBuffer
+	a.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	a.cfg.Cgroups = func(driver.Driver) (cgroups.Kernel, error) { return kernelWithoutPids{&cgroups.Memory{}}, nil }
+	_, err = newCgroups(t.Context(), &a.cfg, "cgroupfs", a.folders, recorder{})
+	require.NoError(t, err)
+	require.Equal(t, 1, log.count(`level=WARN msg="cgroups: controller pids is not available"`))
+}
+
 // Without cgroups the agent does not request the driver. With cgroups, a root that the driver
 // cannot name is an error.
 func TestNoCgroups(t *testing.T) {

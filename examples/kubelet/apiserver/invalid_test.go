@@ -22,14 +22,21 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 )
 
-// replaced replaces the bodies of responses to calls other than watches while it has one.
+// replaced replaces the bodies of responses to calls other than watches while it has one, and the
+// content of watches while it has an event.
 type replaced struct {
 	http.RoundTripper
-	body atomic.Pointer[func() io.Reader]
+	body  atomic.Pointer[func() io.Reader]
+	event atomic.Pointer[string] // replaces the content of watches
 }
 
 func (r *replaced) RoundTrip(req *http.Request) (*http.Response, error) {
 	response, err := r.RoundTripper.RoundTrip(req)
+	if event := r.event.Load(); event != nil && err == nil && req.URL.Query().Has("watch") {
+		_ = response.Body.Close()
+		response.StatusCode, response.Header, response.ContentLength = http.StatusOK, http.Header{"Content-Type": {"application/json"}}, -1
+		response.Body = io.NopCloser(strings.NewReader(*event))
+	}
 	if body := r.body.Load(); body != nil && err == nil && !req.URL.Query().Has("watch") {
 		_ = response.Body.Close()
 		response.StatusCode, response.Header, response.ContentLength = http.StatusOK, http.Header{"Content-Type": {"application/json"}}, -1
@@ -189,6 +196,24 @@ func TestListWithoutEnd(t *testing.T) {
 	}
 }
 
+// A change to a Node without UID changes no feed, and is reported.
+func TestFeedIgnoresEventsOfNodesWithoutUID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client, response := connectReplaced(t)
+		server.Put(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}}})
+		feed, err := apiserver.NewFeed(apiserver.FeedConfig[*v1.Node, *v1.NodeList]{Resource: client.Nodes(), Check: apiserver.CheckNode})
+		require.NoError(t, err)
+		apitest.Run(t, feed.Run)
+		time.Sleep(time.Minute)
+		event := `{"type":"MODIFIED","object":{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","resourceVersion":"900"}}}`
+		response.event.Store(&event)
+		server.CloseWatches()
+		time.Sleep(time.Minute)
+		require.ErrorContains(t, feed.Err(), "has no UID")
+		require.Equal(t, map[string]string{"a": "b"}, feed.All()[0].Labels)
+	})
+}
+
 // Calls about the own Node refuse a response without a UID.
 func TestNodeWithoutUID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -196,6 +221,10 @@ func TestNodeWithoutUID(t *testing.T) {
 		for _, body := range []string{`{"kind":"Node","apiVersion":"v1","metadata":{"name":"n"}}`, `{"kind":"Node","apiVersion":"v1"}`, "null", "{}"} {
 			response.with(body)
 			_, err := client.OwnNode().GetNode(t.Context(), "n")
+			require.Error(t, err, body)
+			_, err = client.OwnNode().CreateNode(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
+			require.Error(t, err, body)
+			_, err = client.OwnNode().PatchNodeStatus(t.Context(), "n", []byte("{}"))
 			require.Error(t, err, body)
 		}
 	})
