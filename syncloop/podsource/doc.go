@@ -24,6 +24,9 @@
 // sources that are configured, and register all of them before the Loop runs. With
 // syncloop.HandlerConfig.PerSource the pods of a ready source do not wait for other sources.
 //
+// A Saved keeps the sets of a source on the disk, so that a node whose control plane is unreachable
+// starts its pods after a restart.
+//
 // # Merging
 //
 // Sets are complete: the newest set replaces the previous one. The Loop compares pods by UID (see
@@ -141,5 +144,5 @@
 //     volumes and environment, unless Decoder.Objects allows their kind.
 //
 // Runnable examples in example_test.go: ExampleDecoder, ExampleMerger, ExampleNewFileSource,
-// ExampleNewFileSource_virtualTime, ExampleNewHTTPSource, ExampleFromChannel and ExampleFromSeq.
+// ExampleNewFileSource_virtualTime, ExampleNewHTTPSource, ExampleFromChannel, ExampleFromSeq and ExampleNewSaved.
 package podsource

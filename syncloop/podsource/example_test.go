@@ -182,6 +182,33 @@ func ExampleFromChannel() {
 }
 
 // A source that polls a function.
+// After a restart a Saved provides the pods that its inner source delivered before.
+func ExampleNewSaved() {
+	dir, err := os.MkdirTemp("", "saved-example")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	start := func() (*podsource.Merger, *podsource.Saved) {
+		m, _ := podsource.NewMerger(podsource.MergerConfig{Sources: []string{"api"}})
+		saved, err := podsource.NewSaved(podsource.SavedConfig{Inner: m, Dir: dir, Sources: []string{"api"}})
+		if err != nil {
+			fmt.Println(err)
+		}
+		return m, saved
+	}
+	m, saved := start()
+	_ = m.Set("api", []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "1"}}}, func(syncloop.Event) {})
+	saved.Pods("api") // as the Loop does
+
+	_, saved = start()
+	pods, delivered := saved.Pods("api")
+	_, inUse := saved.Age("api")
+	fmt.Println(pods[0].Name, delivered, inUse)
+	// Output: web true true
+}
+
 func ExampleFromSeq() {
 	ask := func(context.Context) ([]*v1.Pod, error) {
 		return []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "1"}}}, nil
