@@ -44,5 +44,5 @@
 // writer does. It keeps the conditions about resizes until the pod has ended; the With... functions
 // change them. An agent whose statuses come from another system needs only package writer.
 //
-// Runnable examples: ExampleCompute and ExampleApply in example_test.go.
+// Runnable examples: ExampleCompute and ExamplePatched in example_test.go.
 package status

@@ -36,12 +36,12 @@ func ExampleCompute() {
 	// Running CrashLoopBackOff 2
 }
 
-func ExampleApply() {
+func ExamplePatched() {
 	// A sink that stores whole statuses calls Apply.
 	current := &v1.PodStatus{Phase: v1.PodPending, Conditions: []v1.PodCondition{{Type: "example.com/gate", Status: v1.ConditionTrue}}}
 	old := &v1.PodStatus{Phase: v1.PodPending}
 	new := &v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}}
-	for _, c := range status.Apply(current, old, new).Conditions {
+	for _, c := range status.Patched(current, old, new).Conditions {
 		fmt.Println(c.Type, c.Status)
 	}
 	// Output:

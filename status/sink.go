@@ -50,7 +50,7 @@ type Sink interface {
 	//
 	// old is the last status that the sink is believed to have. Neither old nor new contains data
 	// of other components: their conditions, the statuses of resource claims, the nominated node.
-	// So new is not the whole status. A sink that stores whole statuses uses Apply.
+	// So new is not the whole status. A sink that stores whole statuses uses Patched.
 	//
 	// Patch must change only a pod with the UID of ref. The error is ErrNotFound if there is no
 	// pod of that name, and ErrConflict if it has another UID or the sink could not decide.
@@ -63,10 +63,10 @@ type Sink interface {
 	Delete(ctx context.Context, ref Ref) error
 }
 
-// Apply returns current with the changes from old to new. It implements Sink.Patch for a sink
+// Patched returns current with the changes from old to new. It implements Sink.Patch for a sink
 // that stores whole statuses. It does not change its arguments; the result shares memory with
 // them.
-func Apply(current, old, new *v1.PodStatus) *v1.PodStatus {
+func Patched(current, old, new *v1.PodStatus) *v1.PodStatus {
 	out := *current
 	applyField(&out.ObservedGeneration, old.ObservedGeneration, new.ObservedGeneration)
 	applyField(&out.Phase, old.Phase, new.Phase)

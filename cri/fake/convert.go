@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -156,7 +157,7 @@ func statuses(of []seen) []*runtimeapi.ContainerStatus {
 func (c *container) process(args []string) Process {
 	return Process{
 		Container: ContainerIdentity{
-			ID: c.id, Name: c.name.name, Attempt: c.name.attempt, Image: c.config.GetImage().GetImage(),
+			ID: c.id, Name: c.name.name, Attempt: c.name.attempt, Image: requestedImage(c.config.GetImage()),
 		},
 		Pod:    c.sandbox.identity(),
 		Args:   args,
@@ -165,4 +166,9 @@ func (c *container) process(args []string) Process {
 		Mounts: mountsOf(c.config.GetMounts()),
 		Stdin:  NoInput{},
 	}
+}
+
+// requestedImage returns an image as the pod names it. The runtime gets its ID or digest instead.
+func requestedImage(i *runtimeapi.ImageSpec) string {
+	return cmp.Or(i.GetUserSpecifiedImage(), i.GetImage())
 }

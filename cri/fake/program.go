@@ -91,6 +91,24 @@ func ByContainer(programs map[string]Program, otherwise Program) Resolver {
 	return choose(programs, otherwise, func(p *Process) string { return p.Container.Name })
 }
 
+// ByImage selects by the image as the pod names it. Tag and registry may be missing in both:
+// "busybox" is "docker.io/library/busybox:latest". Images that are not in the map get otherwise, or
+// ErrNotFound if it is nil.
+func ByImage(programs map[string]Program, otherwise Program) Resolver {
+	whole := make(map[string]Program, len(programs))
+	for image, program := range programs {
+		whole[wholeImage(image)] = program
+	}
+	return choose(whole, otherwise, func(p *Process) string { return wholeImage(p.Container.Image) })
+}
+
+func wholeImage(name string) string {
+	if whole, err := normalize(name); err == nil && !isDigest(name) {
+		return whole
+	}
+	return name
+}
+
 func choose(programs map[string]Program, otherwise Program, key func(*Process) string) Resolver {
 	return func(_ context.Context, p *Process) (Program, error) {
 		if program := programs[key(p)]; program != nil {
@@ -152,7 +170,7 @@ type ContainerIdentity struct {
 	// Name and Attempt come from the CRI metadata; Attempt is the number of restarts.
 	Name    string
 	Attempt uint32
-	// Image is the image name in the container's config.
+	// Image is the image name in the pod, or in the config of a container without one.
 	Image string
 }
 

@@ -95,3 +95,14 @@ func TestResolverThatBlocks(t *testing.T) {
 		require.NoError(t, rt.RemovePodSandbox(t.Context(), sandboxID))
 	})
 }
+
+// ByImage selects by the image of the pod, although the container's config has the image's ID.
+func TestByImage(t *testing.T) {
+	ran := func(code int) fake.Program { return fake.Exit(code) }
+	resolver := fake.ByImage(map[string]fake.Program{"busybox": ran(1), "registry.example/app:v2": ran(2)}, ran(3))
+	for image, want := range map[string]int{"busybox": 1, "docker.io/library/busybox:latest": 1, "registry.example/app:v2": 2, "registry.example/app": 3, "sha256:0": 3} {
+		program, err := resolver(t.Context(), &fake.Process{Container: fake.ContainerIdentity{Image: image}})
+		require.NoError(t, err)
+		require.Equal(t, want, program(t.Context(), nil), image)
+	}
+}

@@ -235,7 +235,6 @@ func TestNetworks(t *testing.T) {
 		delete(gone, link)
 		require.Nil(t, network(gone), link)
 	}
-	require.Nil(t, network(nil))
 	delete(files, "p/"+ids[0]+"/cgroup.procs")
 	require.NotNil(t, network(proc("net:[2]")), "then any process of the pod will do")
 	files["p/"+ids[0]+"/cgroup.procs"] = &fstest.MapFile{}

@@ -27,7 +27,7 @@ func (w *workloads) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodS
 	if err != nil {
 		return nil, err
 	}
-	one.Status.PodStatus = *status.Apply(&one.Status.PodStatus, old, new)
+	one.Status.PodStatus = *status.Patched(&one.Status.PodStatus, old, new)
 	if obj.Object["status"], err = runtime.DefaultUnstructuredConverter.ToUnstructured(&one.Status); err != nil {
 		return nil, err
 	}

@@ -171,7 +171,7 @@ func (s *Sink) Patch(_ context.Context, ref status.Ref, old, new *v1.PodStatus) 
 			return err
 		}
 		patched = *pod
-		patched.Status = *status.Apply(&pod.Status, old, new)
+		patched.Status = *status.Patched(&pod.Status, old, new)
 		s.pods[keyOf(pod)] = &patched
 		s.changes++
 		return nil

@@ -213,7 +213,7 @@ func (s *Sink) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodStatus
 			return nil, err
 		}
 		changed := *pod
-		changed.Status = *status.Apply(&pod.Status, old, new).DeepCopy()
+		changed.Status = *status.Patched(&pod.Status, old, new).DeepCopy()
 		c.Applied, c.Status = true, &changed.Status
 		return s.keep(&changed), nil
 	})

@@ -86,6 +86,15 @@ func convert(pod *v1.Pod) {
 	maps.DeleteFunc(pod.Annotations, func(key, _ string) bool { return oldInitContainers.MatchString(key) })
 }
 
+// Default applies the API server's conversions and defaults to a pod made in Go, in place: those of
+// the fields that a node agent reads. Without them, for example, a pod without imagePullPolicy
+// pulls its images at each start. A second call changes nothing. Merger.Set applies it to its
+// copies, the Decoder to manifests.
+func Default(pod *v1.Pod) {
+	convert(pod)
+	setDefaults(pod)
+}
+
 func setDefaults(pod *v1.Pod) {
 	spec := &pod.Spec
 	fill(&spec.RestartPolicy, v1.RestartPolicyAlways)

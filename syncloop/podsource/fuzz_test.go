@@ -56,6 +56,7 @@ func fuzzPod(pool map[[2]byte]*v1.Pod, a, b byte) *v1.Pod {
 		if b&24 == 24 {
 			pod.UID = ""
 		}
+		Default(pod) // which SetConstant requires
 		pool[key] = pod
 	}
 	return pool[key]

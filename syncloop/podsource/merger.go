@@ -101,7 +101,7 @@ func (m *Merger) source(name string) *sourceState {
 }
 
 // Set replaces the complete set of pods of a source; an empty set means that it has none. The pods
-// are copied. Set registers the source. It ignores these pods, with a warning, and takes the others:
+// are copied, and the copies get the API server's defaults (see Default). Set registers the source. It ignores these pods, with a warning, and takes the others:
 //
 //   - of several pods with one name and namespace, or one UID, all but the first;
 //   - pods with the UID of another source's pod, until that pod is removed;
@@ -116,8 +116,8 @@ func (m *Merger) Set(source string, pods []*v1.Pod, emit func(syncloop.Event)) e
 	return m.set(source, pods, false, emit)
 }
 
-// SetConstant is Set for immutable pods, for example from a cache that replaces its objects. The
-// Merger shares everything except their annotations. A pod that is in the next set as the same
+// SetConstant is Set for immutable pods that have their defaults, for example from a cache of the
+// API server. The Merger shares everything except their annotations. A pod that is in the next set as the same
 // object is neither copied nor compared.
 func (m *Merger) SetConstant(source string, pods []*v1.Pod, emit func(syncloop.Event)) error {
 	return m.set(source, pods, true, emit)
@@ -225,6 +225,7 @@ func copyOf(pod *v1.Pod, constant bool) *v1.Pod {
 		own.Annotations = maps.Clone(pod.Annotations)
 	} else {
 		own = pod.DeepCopy()
+		Default(own)
 	}
 	if own.Annotations == nil {
 		own.Annotations = map[string]string{}

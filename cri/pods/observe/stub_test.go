@@ -133,7 +133,7 @@ func TestIncompleteTerminationMessage(t *testing.T) {
 	_, s := rig(t)
 	s.containers[0].State = runtimeapi.ContainerState_CONTAINER_EXITED
 	ctx, cancel := context.WithCancel(t.Context())
-	o, err := New(Config{Runtime: leaving{s, cancel}, RuntimeName: "fake", NodeIPs: func() []string { return nil }})
+	o, err := New(Config{Runtime: leaving{s, cancel}, RuntimeName: "fake", Owner: cri.Owner{Unlabelled: true}, NodeIPs: func() []string { return nil }})
 	require.NoError(t, err)
 	_, err = o.PodStatus(ctx, "1")
 	require.ErrorContains(t, err, "termination message of container a (c)")
