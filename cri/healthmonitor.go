@@ -2,7 +2,6 @@ package cri
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -91,17 +90,14 @@ func (m *HealthMonitor) Run(ctx context.Context) error {
 	}
 	polled := run.NewSignal()
 	var group run.Group
-	group.Go("poll", func() { m.poll(ctx, polled) })
+	group.Go("Status", func() { m.poll(ctx, polled) })
 	reported := Health{}
 	down := time.NewTimer(m.untilDown())
 	defer down.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			if running := group.Wait(shutdownTimeout); running != nil {
-				return fmt.Errorf("cri: HealthMonitor: Status has ignored its context for %v", shutdownTimeout)
-			}
-			return nil
+			return run.StillRunning("cri: HealthMonitor", shutdownTimeout, group.Wait(shutdownTimeout))
 		case <-polled:
 		case <-down.C:
 		}

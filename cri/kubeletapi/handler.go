@@ -27,7 +27,7 @@ type Config struct {
 	// (streamingConnectionIdleTimeout).
 	IdleTimeout time.Duration
 	// MaxSessions bounds the sum of sessions and log readers. Another request gets status 429. A
-	// request for one that is refused counts until its response ends. Default: 1000.
+	// refused request counts until its response ends. Default: 1000.
 	MaxSessions int
 }
 

@@ -21,6 +21,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // oneContainer is a runtime with one container. It writes to the open log file, even after a
@@ -367,7 +369,9 @@ func TestRotatorRuns(t *testing.T) {
 		r := newRotator(t, RotatorConfig{Runtime: stuck{}})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.ErrorContains(t, r.Run(ctx), "ignored")
+		err := r.Run(ctx)
+		require.ErrorIs(t, err, run.ErrShutdownTimeout)
+		require.ErrorContains(t, err, "Runtime or OnRotate")
 		time.Sleep(time.Hour)
 	})
 	synctest.Test(t, func(t *testing.T) {

@@ -108,7 +108,7 @@ func (r *Rotator) Run(ctx context.Context) error {
 		return nil
 	}
 	var group run.Group
-	group.Go("rounds", func() {
+	group.Go("Runtime or OnRotate", func() {
 		for {
 			r.round(ctx)
 			if !run.Sleep(ctx, r.cfg.Period) {
@@ -117,10 +117,7 @@ func (r *Rotator) Run(ctx context.Context) error {
 		}
 	})
 	<-ctx.Done()
-	if running := group.Wait(shutdownTimeout); running != nil {
-		return fmt.Errorf("logs: Rotator: Runtime or OnRotate has ignored the end of its context for %v", shutdownTimeout)
-	}
-	return nil
+	return run.StillRunning("logs: Rotator", shutdownTimeout, group.Wait(shutdownTimeout))
 }
 
 func (r *Rotator) round(ctx context.Context) {

@@ -14,11 +14,19 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/internal/fields"
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/internal/span"
 )
 
-// ErrAlreadyRun is returned by a second Run.
-var ErrAlreadyRun = fields.AlreadyRun("gc")
+var (
+	// ErrAlreadyRun is returned by a second Run.
+	ErrAlreadyRun = fields.AlreadyRun("gc")
+	// ErrShutdownTimeout is wrapped by the error of Run if a call did not return in time.
+	ErrShutdownTimeout = run.ErrShutdownTimeout
+)
+
+// shutdownTimeout is the longest wait of an ending Run for a call.
+const shutdownTimeout = 10 * time.Second
 
 // Manager removes images. Create it with New. It is safe for concurrent use.
 type Manager struct {
@@ -48,11 +56,19 @@ func New(cfg Config) (*Manager, error) {
 }
 
 // Run detects the images in use at once and periodically, and collects, until ctx ends; it then
-// returns nil. Failures are logged and retried. A second Run returns ErrAlreadyRun.
+// returns nil, or an error that wraps ErrShutdownTimeout if a call has ignored the end of its
+// context for 10 s. Failures are logged and retried. A second Run returns ErrAlreadyRun.
 func (m *Manager) Run(ctx context.Context) error {
 	if m.ran.Swap(true) {
 		return ErrAlreadyRun
 	}
+	var group run.Group
+	group.Go("detecting or removing images", func() { m.loop(ctx) })
+	<-ctx.Done()
+	return run.StillRunning("gc", shutdownTimeout, group.Wait(shutdownTimeout))
+}
+
+func (m *Manager) loop(ctx context.Context) {
 	detect := time.NewTicker(detectInterval)
 	defer detect.Stop()
 	collect := time.NewTicker(m.cfg.CollectInterval)
@@ -61,7 +77,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-detect.C:
 			m.try(ctx, "detecting used images failed", m.Detect)
 		case <-collect.C:

@@ -225,6 +225,22 @@ func TestRun(t *testing.T) {
 	})
 }
 
+// A call that ignores its context does not keep Run from ending.
+func TestRunIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(sized("a", 1))
+		m := n.manager(t, Policy{MaxAge: 12 * time.Minute})
+		release := make(chan struct{})
+		m.cfg.Disk = func(context.Context) (Disk, error) { <-release; return Disk{}, errors.New("away") }
+		ctx, cancel := context.WithTimeout(t.Context(), m.cfg.CollectInterval*3/2)
+		defer cancel()
+		err := m.Run(ctx)
+		require.ErrorIs(t, err, ErrShutdownTimeout)
+		require.EqualError(t, err, "gc: still running after the shutdown timeout (10s): detecting or removing images")
+		close(release)
+	})
+}
+
 // Each collection of Run is a span and uses its context.
 func TestSpans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
