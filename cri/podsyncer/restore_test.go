@@ -13,10 +13,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/internal/testkit/testagent"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status/checkpoint"
@@ -372,5 +374,25 @@ func TestAnEndedPodStaysEnded(t *testing.T) {
 		require.Equal(t, v1.PodFailed, w.agent.statuses.Get("1").Phase)
 		require.EqualValues(t, 4, w.container("1", "a").State.Terminated.ExitCode)
 		require.EqualValues(t, 1, runs.Load())
+	})
+}
+
+// A kill that precedes the first sync after a restart, such as an eviction, stops a static pod.
+func TestKillBeforeFirstSync(t *testing.T) {
+	inHarness(t, fake.Config{}, func(w *harness) {
+		pod := newPod("1", v1.RestartPolicyAlways, "a")
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, podfacts.ConfigSource, "file")
+		w.run(10*time.Second, pod)
+		require.Len(t, w.Running(), 1)
+		w.crash()
+		n := w.newNode()
+		evicted := podworkers.KillOptions{Evict: true, Status: func(s *v1.PodStatus) { s.Phase, s.Reason = v1.PodFailed, "Evicted" }}
+		require.NoError(t, n.Workers().UpdatePod(podworkers.Update{Type: podworkers.UpdateKill, Pod: pod, Kill: &evicted}))
+		require.NoError(t, n.merger.Register("file"), "no cleanup before its pods are known")
+		ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, n.Run(ctx))
+		require.Empty(t, w.Running())
+		require.Equal(t, "Evicted", n.Statuses().Get("1").Reason)
 	})
 }

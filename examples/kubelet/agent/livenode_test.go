@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 )
@@ -76,5 +77,17 @@ func TestNodeIsReadBeforeAPodIsRefused(t *testing.T) {
 		w.Sleep(time.Minute)
 		require.Equal(t, v1.PodFailed, w.at("e").Status.Phase)
 		require.Equal(t, v1.PodFailed, w.at("f").Status.Phase)
+	})
+}
+
+// Pods run on a Node that an operator created without a status, also while this agent cannot write
+// one: the allocatable resources of the machine count.
+func TestNodeWithoutAllocatable(t *testing.T) {
+	inCluster(t, func(w *world) {
+		w.api.SetFault(faultOfNodes(apitest.Fault{Status: 403}, "patch", "update", "create"))
+		w.api.Put(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
+		w.put(bound("a", "a"))
+		w.startFor(time.Minute)
+		require.Equal(t, v1.PodRunning, w.at("a").Status.Phase)
 	})
 }
