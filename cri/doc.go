@@ -44,9 +44,9 @@
 // A failed call returns a *CallError with the endpoint, the call, its object and the gRPC status.
 // It distinguishes the caller's cancellation, the client's deadline and errors of the runtime. A
 // reply without a mandatory field is an error too (*ReplyError), so callers need not check for
-// empty IDs. A reply of more than 16 MiB fails with ErrReplyTooLarge; ClientConfig.StreamLists
-// avoids this for lists if the runtime supports it. A request that exceeds the runtime's limit
-// fails with ErrRequestTooLarge.
+// empty IDs. A reply of more than 16 MiB or 40,000 entries fails with ErrReplyTooLarge;
+// ClientConfig.StreamLists permits lists of 32 MiB if the runtime supports it. A request that exceeds
+// the runtime's limit fails with ErrRequestTooLarge.
 //
 // # Around the client
 //

@@ -3,6 +3,7 @@ package kubeletapi
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"net/url"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -100,6 +102,19 @@ func begin(t *testing.T, conn net.Conn, path string) (*http.Response, *bufio.Rea
 	response, err := http.ReadResponse(r, nil)
 	require.NoError(t, err)
 	return response, r
+}
+
+// A refused request ends its connection, although the client sends no body.
+func TestRefusedRequestEndsItsConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := handler(t, &asked{}, func(c *Config) { c.Allow = func(*http.Request) error { return errors.New("no") } })
+		conn, began := inMemory(t, h)(), time.Now()
+		_, err := io.WriteString(conn, "POST /exec/ns/p/c HTTP/1.1\r\nHost: n\r\nContent-Length: 1000\r\n\r\n")
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, conn)
+		require.NoError(t, err)
+		require.Less(t, time.Since(began), soon)
+	})
 }
 
 // A32: all bytes pass in both directions, to the runtime's URL and without the client's

@@ -131,8 +131,10 @@ func (b *boundedBody) count(p []byte) error {
 			return fmt.Errorf("%s exceeds the limit of %d bytes", b.kind, b.limit)
 		}
 		if ended {
+			if before > uncounted {
+				b.share.release(false)
+			}
 			b.size = 0
-			b.share.release(false)
 		} else if b.size > before {
 			if err := b.share.take(b.size - before); err != nil {
 				return err

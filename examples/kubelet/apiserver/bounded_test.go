@@ -19,16 +19,13 @@ func (r replies) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: r.code, Header: http.Header{"Content-Type": {r.kind}}, Body: io.NopCloser(r.body)}, nil
 }
 
-// forever repeats a text.
+// forever repeats a text, which is shorter than a buffer.
 type forever string
 
 func (f forever) Read(p []byte) (int, error) {
-	n := 0
-	for n+len(f) <= len(p) {
-		n += copy(p[n:], f)
-	}
-	if n == 0 {
-		n = copy(p, f)
+	n := copy(p, f)
+	for n >= len(f) && n+len(f) <= len(p) {
+		n += copy(p[n:len(p)/len(f)*len(f)], p[:n])
 	}
 	return n, nil
 }
@@ -36,7 +33,8 @@ func (f forever) Read(p []byte) (int, error) {
 // A response ends at its limit, a watch at an event above the limit, and only there.
 func TestBoundedResponses(t *testing.T) {
 	const json, protobuf = "application/json", "application/vnd.kubernetes.protobuf;stream=watch"
-	const one, two, eight = "\x00\x00\x00\x01x", "\x00\x00\x00\x02xx", "\x00\x80\x00\x00"
+	const one, eight = "\x00\x00\x00\x01x", "\x00\x80\x00\x00"
+	frames := "\x00\x00\x10\x00" + strings.Repeat("x", 4096) + one + "\x00\x00\x00\x00"
 	event := `{"type":"ADDED","object":{"a":["}","\\"]}}` + "\n"
 	long := `{"a":"` + strings.Repeat("}", 12<<20) + `"}`
 	for name, c := range map[string]struct {
@@ -49,14 +47,14 @@ func TestBoundedResponses(t *testing.T) {
 		"endless error of a list":     {"/api/v1/pods", replies{500, json, forever("x")}, 64 << 20, "response exceeds the limit of 33554432 bytes"},
 		"endless error of a watch":    {"/api/v1/pods?watch=true", replies{403, json, forever("x")}, 64 << 20, "response exceeds the limit of 33554432 bytes"},
 		"the largest list":            {"/api/v1/pods", replies{200, json, io.LimitReader(forever("x"), maxResponse)}, 64 << 20, ""},
-		"many events":                 {"/api/v1/pods?watch=true", replies{200, json, forever(event)}, 80 << 20, ""},
-		"two long events":             {"/api/v1/pods?watch=true", replies{200, json, strings.NewReader(long + long)}, 80 << 20, ""},
-		"many events in protobuf":     {"/api/v1/pods?watch=true", replies{200, protobuf, forever(one + two + "\x00\x00\x00\x00")}, 80 << 20, ""},
-		"long events in protobuf":     {"/api/v1/pods?watch=true", replies{200, protobuf, strings.NewReader(strings.Repeat(eight+strings.Repeat("x", 8<<20), 5))}, 80 << 20, ""},
-		"length of a long event":      {"/api/v1/pods?watch=true", replies{200, protobuf, io.MultiReader(strings.NewReader(one+"\xff"), strings.NewReader("\xff\xff\xff"))}, 80 << 20, "watch event exceeds the limit of 16777216 bytes"},
-		"endless event":               {"/api/v1/pods?watch=true", replies{200, json, forever(`{"a":` + "\n")}, 80 << 20, "watch event exceeds the limit of 16777216 bytes"},
-		"endless text in an event":    {"/api/v1/pods?watch=true", replies{200, json, io.MultiReader(strings.NewReader(`{"a":"`), forever(`}`))}, 80 << 20, "watch event exceeds the limit of 16777216 bytes"},
-		"endless space before events": {"/api/v1/pods?watch=true", replies{200, json, forever(" ")}, 80 << 20, "watch event exceeds the limit of 16777216 bytes"},
+		"many events":                 {"/api/v1/pods?watch=true", replies{200, json, forever(event)}, 40 << 20, ""},
+		"two long events":             {"/api/v1/pods?watch=true", replies{200, json, strings.NewReader(long + long)}, 40 << 20, ""},
+		"many events in protobuf":     {"/api/v1/pods?watch=true", replies{200, protobuf, forever(frames)}, 40 << 20, ""},
+		"long events in protobuf":     {"/api/v1/pods?watch=true", replies{200, protobuf, strings.NewReader(strings.Repeat(eight+strings.Repeat("x", 8<<20), 5))}, 40 << 20, ""},
+		"length of a long event":      {"/api/v1/pods?watch=true", replies{200, protobuf, io.MultiReader(strings.NewReader(one+"\xff"), strings.NewReader("\xff\xff\xff"))}, 40 << 20, "watch event exceeds the limit of 16777216 bytes"},
+		"endless event":               {"/api/v1/pods?watch=true", replies{200, json, forever(`{"a":` + "\n")}, 40 << 20, "watch event exceeds the limit of 16777216 bytes"},
+		"endless text in an event":    {"/api/v1/pods?watch=true", replies{200, json, io.MultiReader(strings.NewReader(`{"a":"`), forever(`}`))}, 40 << 20, "watch event exceeds the limit of 16777216 bytes"},
+		"endless space before events": {"/api/v1/pods?watch=true", replies{200, json, forever(" ")}, 40 << 20, "watch event exceeds the limit of 16777216 bytes"},
 	} {
 		var together budget
 		request, err := http.NewRequest(http.MethodGet, "http://server"+c.url, nil)
@@ -89,7 +87,7 @@ func TestBoundedTogether(t *testing.T) {
 	require.NoError(t, err)
 	second, err := get(20 << 20)
 	require.EqualError(t, err, "responses in progress exceed the limit of 33554432 bytes together")
-	for range 1000 {
+	for range 100 {
 		_, err = get(uncounted)
 		require.NoError(t, err)
 	}

@@ -35,7 +35,7 @@ func (r *replaced) RoundTrip(req *http.Request) (*http.Response, error) {
 	if event := r.event.Load(); event != nil && err == nil && req.URL.Query().Has("watch") {
 		_ = response.Body.Close()
 		response.StatusCode, response.Header, response.ContentLength = http.StatusOK, http.Header{"Content-Type": {"application/json"}}, -1
-		response.Body = io.NopCloser(strings.NewReader(*event))
+		response.Body = io.NopCloser(io.MultiReader(strings.NewReader(*event), open{req.Context()}))
 	}
 	if body := r.body.Load(); body != nil && err == nil && !req.URL.Query().Has("watch") {
 		_ = response.Body.Close()
@@ -43,6 +43,14 @@ func (r *replaced) RoundTrip(req *http.Request) (*http.Response, error) {
 		response.Body = io.NopCloser((*body)())
 	}
 	return response, err
+}
+
+// open is a body that does not end before its request.
+type open struct{ context.Context }
+
+func (o open) Read([]byte) (int, error) {
+	<-o.Done()
+	return 0, o.Err()
 }
 
 func (r *replaced) with(text string) {
@@ -234,9 +242,7 @@ func TestNodeWithoutUID(t *testing.T) {
 type endless struct{ read *atomic.Int64 }
 
 func (e endless) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = 'x'
-	}
+	clear(p)
 	e.read.Add(int64(len(p)))
 	return len(p), nil
 }

@@ -166,7 +166,7 @@ func testEndlessServer(t *testing.T, newLean func(*testing.T, options) *kubelet)
 	k.requireBounded(t)
 }
 
-// longRuntime is a runtime whose lists have more entries than those of its pods.
+// longRuntime adds entries to the lists of a runtime.
 type longRuntime struct {
 	*fake.Runtime
 	more atomic.Int64

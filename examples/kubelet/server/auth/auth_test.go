@@ -272,6 +272,17 @@ func TestFailClosed(t *testing.T) {
 		began = time.Now()
 		require.Equal(t, "401 Unauthorized", response(w.Auth, request("GET", "/metrics", nil, "t")))
 		require.Equal(t, reviewTimeout, time.Since(began))
+
+		// Both reviews of a request share the limit.
+		first := w.server.block
+		w.server.users["t"] = authv1.TokenReviewStatus{Authenticated: true, User: authv1.UserInfo{Username: "late"}}
+		time.AfterFunc(reviewTimeout/2, func() {
+			w.server.set(func() { w.server.block = make(chan struct{}) })
+			close(first)
+		})
+		began = time.Now()
+		require.Contains(t, response(w.Auth, request("GET", "/metrics", nil, "t")), "500 ")
+		require.Equal(t, reviewTimeout, time.Since(began))
 	})
 }
 
