@@ -18,11 +18,9 @@ import (
 	podcgroups "github.com/podwright/podwright/cri/cgroups"
 	"github.com/podwright/podwright/cri/embedded"
 	"github.com/podwright/podwright/examples/kubelet/agent"
-	"github.com/podwright/podwright/examples/kubelet/certificates"
 	"github.com/podwright/podwright/examples/kubelet/cgroups"
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/examples/kubelet/metrics"
-	"github.com/podwright/podwright/examples/kubelet/node"
 	"github.com/podwright/podwright/examples/kubelet/server"
 	"github.com/podwright/podwright/examples/kubelet/shutdown"
 	"github.com/podwright/podwright/examples/kubelet/systemd"
@@ -72,9 +70,6 @@ func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbo
 	}
 	manager, err := systemd.New(systemd.Config{Check: func() error { return stuck(a.Health()) }, Logger: log})
 	if err != nil {
-		return err
-	}
-	if err := bootstrap(ctx, cfg, log); err != nil {
 		return err
 	}
 	if tracer != nil {
@@ -218,19 +213,6 @@ func listen(ctx context.Context, what, address string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	return l, nil
-}
-
-// bootstrap creates a missing kubeconfig. It waits for the approval of the certificate request.
-func bootstrap(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
-	flags := &cfg.Flags
-	if flags.BootstrapKubeconfig == "" {
-		return nil
-	}
-	return certificates.Bootstrap(ctx, certificates.BootstrapConfig{
-		Kubeconfig: flags.Kubeconfig, From: flags.BootstrapKubeconfig,
-		Store:    certificates.Store{Dir: flags.CertDir, Name: "kubelet-client"},
-		NodeName: flags.NodeName, UserAgent: "podwright-kubelet/" + node.Version, Logger: log,
-	})
 }
 
 const healthzRetry = 5 * time.Second

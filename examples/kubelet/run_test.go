@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/examples/kubelet/logging"
 	"github.com/podwright/podwright/examples/kubelet/server"
@@ -90,6 +91,46 @@ func TestStandaloneAPI(t *testing.T) {
 	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {hostNetwork: true, containers: [{name: c, image: i, command: [sleep, '600']}]}}"
 	require.NoError(t, os.WriteFile(filepath.Join(manifests, "p.yaml"), []byte(pod), 0o600))
 	soon(t, func() bool { return strings.Contains(log.String(), `"v":4`) })
+}
+
+// A kubelet without a credential, whose API server is unreachable, reports its readiness, serves
+// its API, and runs static pods.
+func TestStartWithoutCredential(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "notify")
+	notified, err := net.ListenPacket("unixgram", socket)
+	require.NoError(t, err)
+	defer notified.Close()
+	t.Setenv("NOTIFY_SOCKET", socket)
+	dir, port := t.TempDir(), free(t)
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	bootstrap := write("bootstrap", apitest.Kubeconfig("https://127.0.0.1:1", "token: secret"))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "manifests"), 0o700))
+	write("manifests/p.yaml", "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {hostNetwork: true, containers: [{name: c, image: i, command: [sh, -c, 'touch "+dir+"/ran; sleep 600']}]}}")
+	var log lines
+	_, ended, stop := started(t, &log, "--bootstrap-kubeconfig="+bootstrap, "--kubeconfig="+filepath.Join(dir, "kubeconfig"), "--cert-dir="+filepath.Join(dir, "pki"), "--rotate-certificates",
+		"--anonymous-auth", "--authorization-mode=AlwaysAllow", "--authentication-token-webhook=false", "--port="+port, "--pod-manifest-path="+filepath.Join(dir, "manifests"))
+	defer func() { require.NoError(t, <-ended, log.String()) }()
+	defer stop()
+	got := make([]byte, 100)
+	require.NoError(t, notified.SetReadDeadline(time.Now().Add(time.Minute)))
+	n, _, err := notified.ReadFrom(got)
+	require.NoError(t, err)
+	require.Equal(t, "READY=1", string(got[:n]))
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	soon(t, func() bool {
+		response, err := client.Get("https://127.0.0.1:" + port + "/healthz")
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	})
+	soon(t, func() bool { return exists(filepath.Join(dir, "ran")) })
+	require.NoFileExists(t, filepath.Join(dir, "kubeconfig"))
 }
 
 type lines struct {

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
-	"strings"
 
 	certv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -212,28 +210,4 @@ func (c *cluster) servingRequest(name string) *x509.CertificateRequest {
 		return nil
 	}
 	return certificates.ServingRequest(name, node.Status.Addresses)
-}
-
-// newClientRotation rotates the node's client certificate. It returns nil if rotation is disabled,
-// or if the kubeconfig does not name the rotated file.
-func newClientRotation(cfg *Config, client *apiserver.Client) (*certificates.Rotator, error) {
-	flags := &cfg.Flags
-	if !cfg.Kubelet.RotateCertificates {
-		return nil, nil
-	}
-	store := certificates.Store{Dir: flags.CertDir, Name: "kubelet-client"}
-	kubeconfig, err := os.ReadFile(flags.Kubeconfig)
-	if err != nil {
-		return nil, err
-	}
-	if !strings.Contains(string(kubeconfig), store.CurrentPath()) {
-		cfg.Logger.Warn("rotateCertificates: client certificate not rotated: the kubeconfig refers to another file", "kubeconfig", flags.Kubeconfig, "certificate", store.CurrentPath())
-		return nil, nil
-	}
-	return certificates.NewRotator(certificates.RotatorConfig{
-		Client: client, Signer: certv1.KubeAPIServerClientKubeletSignerName, Store: store,
-		Template: func() *x509.CertificateRequest { return certificates.ClientRequest(flags.NodeName) },
-		OnError:  cfg.Metrics.Certificates.Client.Failed,
-		Logger:   cfg.Logger,
-	})
 }

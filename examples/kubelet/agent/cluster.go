@@ -2,11 +2,13 @@ package agent
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	certv1 "k8s.io/api/certificates/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -62,16 +64,7 @@ func newCluster(cfg *Config, changes *objectChanges, runtime *connected) (c *clu
 	}
 	k, name, log := &cfg.Kubelet, cfg.Flags.NodeName, cfg.Logger
 	c = &cluster{runtime: runtime}
-	c.client, err = apiserver.New(apiserver.Config{
-		Kubeconfig:  cfg.Flags.Kubeconfig,
-		UserAgent:   "podwright-kubelet/" + kubelet.Version,
-		ContentType: k.ContentType,
-		Limits:      apiserver.Limits{QPS: float32(unlimited(int(*k.KubeAPIQPS))), Burst: int(k.KubeAPIBurst)},
-		Dial:        cfg.DialAPI,
-		Wrap:        cfg.Metrics.Client.Count,
-		Logger:      log,
-	})
-	if err != nil {
+	if c.client, err = newClient(cfg); err != nil {
 		return nil, err
 	}
 	timeout := min(k.NodeStatusUpdateFrequency.Duration, time.Duration(k.NodeLeaseDurationSeconds)*time.Second)
@@ -113,6 +106,68 @@ func newCluster(cfg *Config, changes *objectChanges, runtime *connected) (c *clu
 	}
 	c.rotation, err = newClientRotation(cfg, c.client)
 	return c, err
+}
+
+// newClient returns a client of the API server. Pods need neither the server nor a credential, so
+// it accepts a kubeconfig that the bootstrap will replace.
+func newClient(cfg *Config) (*apiserver.Client, error) {
+	k, flags := &cfg.Kubelet, &cfg.Flags
+	client := apiserver.Config{
+		Kubeconfig:  flags.Kubeconfig,
+		Await:       flags.BootstrapKubeconfig != "",
+		UserAgent:   "podwright-kubelet/" + kubelet.Version,
+		ContentType: k.ContentType,
+		Limits:      apiserver.Limits{QPS: float32(unlimited(int(*k.KubeAPIQPS))), Burst: int(k.KubeAPIBurst)},
+		Dial:        cfg.DialAPI,
+		Wrap:        cfg.Metrics.Client.Count,
+		Logger:      cfg.Logger,
+	}
+	if k.RotateCertificates {
+		client.CertificateFile = clientStore(cfg).CurrentPath()
+	}
+	return apiserver.New(client)
+}
+
+func clientStore(cfg *Config) certificates.Store {
+	return certificates.Store{Dir: cfg.Flags.CertDir, Name: "kubelet-client"}
+}
+
+// newClientRotation renews the node's client certificate with rotateCertificates, and requests the
+// first one with a bootstrap kubeconfig. It returns nil without either.
+func newClientRotation(cfg *Config, client *apiserver.Client) (*certificates.Rotator, error) {
+	flags := &cfg.Flags
+	if !cfg.Kubelet.RotateCertificates && flags.BootstrapKubeconfig == "" {
+		return nil, nil
+	}
+	return certificates.NewRotator(certificates.RotatorConfig{
+		Client: client, Signer: certv1.KubeAPIServerClientKubeletSignerName, Store: clientStore(cfg),
+		Template:  func() *x509.CertificateRequest { return certificates.ClientRequest(flags.NodeName) },
+		Bootstrap: flags.BootstrapKubeconfig, BootstrapOnly: !cfg.Kubelet.RotateCertificates,
+		OnError: cfg.Metrics.Certificates.Client.Failed,
+		Logger:  cfg.Logger,
+	})
+}
+
+// credential returns the reason why the agent has no usable credential for the API server, or why
+// it cannot renew it. It returns nil without such a reason.
+func (c *cluster) credential() error {
+	err := c.client.Err()
+	if c.rotation == nil {
+		return err
+	}
+	request, since := c.rotation.Awaited()
+	last := c.rotation.Err()
+	switch {
+	case err == nil && last != nil:
+		return fmt.Errorf("not renewed: %w", last)
+	case err == nil:
+		return nil
+	case request != "":
+		return fmt.Errorf("%w; certificate signing request %s waits for its approval since %s", err, request, since.UTC().Format(time.RFC3339))
+	case last != nil && last.Error() != err.Error():
+		return fmt.Errorf("%w; last request: %w", err, last)
+	}
+	return err
 }
 
 func (c *cluster) newPods(cfg *Config, merger *podsource.Merger) (source *pods.Source, err error) {

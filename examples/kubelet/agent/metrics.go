@@ -66,7 +66,7 @@ func (a *Agent) live() metrics.Live {
 		Health:  a.failures,
 	}
 	if a.cfg.Flags.Kubeconfig != "" {
-		l.ClientExpires = a.clientExpires
+		l.ClientExpires, l.Credential = a.clientExpires, a.credential
 	}
 	if a.cfg.API != nil {
 		l.ServingExpires = a.servingExpires
@@ -98,6 +98,13 @@ func (a *Agent) clientExpires() (at time.Time) {
 		return in.cluster.client.Expires()
 	}
 	return at
+}
+
+func (a *Agent) credential() error {
+	if in := a.inputs.Load(); in != nil && in.cluster != nil {
+		return in.cluster.credential()
+	}
+	return nil
 }
 
 func (a *Agent) servingExpires() (at time.Time) {

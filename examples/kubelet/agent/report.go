@@ -22,9 +22,9 @@ func (a *Agent) Report() server.Report {
 	in := a.inputs.Load()
 	r := server.Report{Node: a.cfg.Flags.NodeName, Time: time.Now(), Checks: a.Health(), Pods: []server.PodReport{}}
 	if in != nil {
-		// This is no check of /healthz, because pods run without the API server.
+		// These are no checks of /healthz, because pods run without the API server.
 		if in.cluster != nil {
-			r.Checks = append(r.Checks, check("apiserver", in.cluster.health()))
+			r.Checks = append(r.Checks, check("apiserver", in.cluster.health()), check("credential", in.cluster.credential()))
 		}
 		for _, p := range in.sources.manifestProblems() {
 			r.Manifests = append(r.Manifests, server.ManifestProblem{Path: p.Path, Message: p.Message, Since: p.Since, KeptPrevious: p.KeptLastGood})

@@ -28,6 +28,9 @@ type Config struct {
 	// kubelet-client-current.pem. While it exists and has not expired, it replaces the certificate
 	// of the kubeconfig. Optional.
 	CertificateFile string
+	// Await makes New accept a missing or unusable Kubeconfig. Calls return its error until Run has
+	// read a usable one. Set it if another part writes the file.
+	Await bool
 	// UserAgent is the User-Agent header of requests.
 	UserAgent string
 	// ContentType is the content type of requests. Default: application/vnd.kubernetes.protobuf.
@@ -88,7 +91,8 @@ type connection struct {
 var ErrAlreadyRun = errors.New("apiserver: Run was called before")
 
 // New checks the configuration and reads the kubeconfig. It does not connect. Errors of the
-// kubeconfig are ConfigErrors.
+// kubeconfig are ConfigErrors. An expired client certificate is no error of New, because it may be
+// replaced: see Err.
 func New(cfg Config) (*Client, error) {
 	f := fields.Of("apiserver: Config")
 	f.Required("Kubeconfig", cfg.Kubeconfig)
@@ -104,12 +108,21 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &connection{cfg: cfg, codecs: newCodecs()}
-	g, err := c.read()
-	if err != nil {
-		return nil, err
+	if _, err := c.reload(); err != nil {
+		if !cfg.Await {
+			return nil, err
+		}
+		c.current.Store(c.awaited(err))
 	}
-	c.current.Store(g)
 	return c.client(limits), nil
+}
+
+// Using returns a Client with c's configuration and limits for another kubeconfig, without a
+// CertificateFile. It has connections and a Run of its own.
+func (c *Client) Using(kubeconfig string) (*Client, error) {
+	cfg := c.cfg
+	cfg.Kubeconfig, cfg.CertificateFile, cfg.Await, cfg.Limits = kubeconfig, "", false, c.limits
+	return New(cfg)
 }
 
 func (c *connection) client(l Limits) *Client {
@@ -131,7 +144,15 @@ func (c *Client) With(l Limits) (*Client, error) {
 	return c.client(limits), nil
 }
 
-// Server returns the address of the server in the current kubeconfig.
+// Kubeconfig returns the path of the kubeconfig.
+func (c *connection) Kubeconfig() string { return c.cfg.Kubeconfig }
+
+// Err returns the error that all calls return at present without a connection: an unusable
+// kubeconfig (see Config.Await), or an expired client certificate (ErrExpired). Both are
+// ConfigErrors. It returns nil if calls reach for the server.
+func (c *connection) Err() error { return c.current.Load().check(time.Now()) }
+
+// Server returns the address of the server in the current kubeconfig, or "" without one.
 func (c *connection) Server() string { return c.current.Load().kubeconfig.rest.Host }
 
 // Expires returns the expiry of the client certificate, or zero without one.
@@ -142,12 +163,12 @@ func (c *connection) Expires() time.Time { return c.current.Load().kubeconfig.ex
 // fail; watches resume where they stopped.
 func (c *connection) CloseConnections() { c.current.Load().close() }
 
-// read builds a generation from the kubeconfig.
-func (c *connection) read() (*generation, error) {
-	k, err := readKubeconfig(c.cfg.Kubeconfig, c.cfg.CertificateFile, time.Now())
-	if err != nil {
-		return nil, err
-	}
+func (c *connection) read() (*kubeconfig, error) {
+	return readKubeconfig(c.cfg.Kubeconfig, c.cfg.CertificateFile, time.Now())
+}
+
+// build returns the generation of a kubeconfig.
+func (c *connection) build(k *kubeconfig) (*generation, error) {
 	k.rest.UserAgent = c.cfg.UserAgent
 	g, err := newGeneration(k, c.cfg.Dial, c.cfg.Wrap, &c.budget)
 	if err != nil {
@@ -156,13 +177,18 @@ func (c *connection) read() (*generation, error) {
 	return g, nil
 }
 
+// awaited returns a generation without a server, for an unusable kubeconfig.
+func (c *connection) awaited(err error) *generation {
+	return &generation{err: err, kubeconfig: &kubeconfig{rest: &rest.Config{}, files: []string{c.cfg.Kubeconfig}}}
+}
+
 // closeDelay is the time for calls of an old generation to finish. It is short, so that watches are
 // interrupted for less than a second.
 const closeDelay = 300 * time.Millisecond
 
 // Run reloads the kubeconfig when it changes, until ctx is done. It then closes all connections and
-// returns nil. It returns an error that wraps ErrExpired when the client certificate expires
-// without a replacement, and ErrAlreadyRun when called again.
+// returns nil. It continues without a usable kubeconfig and after the end of the client certificate,
+// and uses the first usable one. It returns ErrAlreadyRun when called again.
 func (c *Client) Run(ctx context.Context) error {
 	if c.ran.Swap(true) {
 		return ErrAlreadyRun
@@ -179,10 +205,7 @@ func (c *Client) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case now := <-tick.C:
-			if expires := c.Expires(); !expires.IsZero() && !now.Before(expires) {
-				return fmt.Errorf("apiserver: kubeconfig %s: %w: at %s", c.cfg.Kubeconfig, ErrExpired, expires.Format(time.RFC3339))
-			}
+		case <-tick.C:
 		}
 		if old := f.poll(c.connection); old != nil {
 			retiring.Go("connections", func() {
@@ -201,20 +224,31 @@ type follower struct {
 }
 
 // poll reloads a kubeconfig that may have changed, and returns the replaced generation, if any. It
-// reads an unusable kubeconfig at each call, because the stamps may lack a missing file.
+// reads an unusable kubeconfig at each call, because the stamps may lack a missing file, and another
+// file may have a certificate that is still valid.
 func (f *follower) poll(c *connection) (old *generation) {
 	now := stamps(c.current.Load().kubeconfig.files)
-	if now == f.seen && f.failure == "" {
+	if now == f.seen && f.failure == "" && c.Err() == nil {
 		return nil
 	}
 	f.seen = now
 	old, err := c.reload()
 	switch {
 	case err == nil:
+		err = c.Err()
+	case c.current.Load().err != nil:
+		c.current.Store(c.awaited(err)) // the newest error
+	}
+	switch {
+	case err == nil:
 		f.failure = ""
 	case err.Error() != f.failure:
 		f.failure = err.Error()
-		c.cfg.Logger.Error("kubeconfig not usable; continuing with the previous one", "err", err)
+		text := "kubeconfig not usable; continuing with the previous one"
+		if c.Err() != nil {
+			text = "kubeconfig not usable; waiting for a usable one"
+		}
+		c.cfg.Logger.Error(text, "err", err)
 	}
 	if old != nil {
 		f.seen = "" // it may name other files
@@ -224,23 +258,36 @@ func (f *follower) poll(c *connection) (old *generation) {
 }
 
 // reload reads the kubeconfig. It returns the replaced generation, or nil if the content has not
-// changed.
+// changed. A usable generation is replaced only by another usable one.
 func (c *connection) reload() (old *generation, err error) {
-	g, err := c.read()
+	k, err := c.read()
+	if old = c.current.Load(); old != nil && err == nil {
+		switch {
+		case old.err == nil && k.digest == old.kubeconfig.digest:
+			return nil, nil
+		case old.check(time.Now()) == nil:
+			err = k.checkExpiry(time.Now())
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	if g.kubeconfig.digest == c.current.Load().kubeconfig.digest {
-		return nil, nil
+	g, err := c.build(k)
+	if err != nil {
+		return nil, err
 	}
 	return c.current.Swap(g), nil
 }
 
-// restFor returns the client of a group for the current generation.
+// restFor returns the client of a group for the current generation, or Err.
 func (c *Client) restFor(gv schema.GroupVersion) (rest.Interface, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if g := c.current.Load(); c.of != g {
+	g := c.current.Load()
+	if err := g.check(time.Now()); err != nil {
+		return nil, err
+	}
+	if c.of != g {
 		c.of, c.rest = g, map[schema.GroupVersion]rest.Interface{}
 	}
 	if r := c.rest[gv]; r != nil {

@@ -23,8 +23,11 @@
 // New reads the file. Its errors are one line (ConfigError). Run reads the file again when it or a
 // certificate that it names changes. The address, the certificate and the token may all change
 // without a restart: calls use the new ones at once, watches move within a second. If the changed
-// file is unusable, the last valid one stays in use. Run returns ErrExpired when the client
-// certificate has expired without a replacement.
+// file is unusable, the last valid one stays in use.
+//
+// A client may be without a usable credential: its certificate has expired, or the kubeconfig does
+// not exist yet (Config.Await). Each call then fails at once with Client.Err, and Run waits for
+// usable files.
 //
 // # Calls
 //

@@ -16,9 +16,12 @@ import (
 // connections that use them.
 type generation struct {
 	kubeconfig *kubeconfig
-	http       *http.Client
-	transport  *http.Transport
-	opened     *connrotation.ConnectionTracker
+	// err is the error of an unusable kubeconfig. Such a generation has no transport.
+	err error
+
+	http      *http.Client
+	transport *http.Transport
+	opened    *connrotation.ConnectionTracker
 }
 
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
@@ -60,8 +63,19 @@ func newGeneration(k *kubeconfig, dial dialFunc, wrap func(http.RoundTripper) ht
 	return g, nil
 }
 
+// check returns the error that calls at this time return without a connection.
+func (g *generation) check(now time.Time) error {
+	if g.err != nil {
+		return g.err
+	}
+	return g.kubeconfig.checkExpiry(now)
+}
+
 // close closes all connections. Calls in progress fail.
 func (g *generation) close() {
+	if g.err != nil {
+		return
+	}
 	g.opened.CloseAll()
 	g.transport.CloseIdleConnections()
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -49,8 +50,18 @@ type kubeconfig struct {
 	// digest identifies the content. files are all files that it was read from.
 	digest [sha256.Size]byte
 	files  []string
-	// expires is the expiry of the client certificate, or zero without one.
+	// expires is the expiry of the client certificate, or zero without one. expired is the error after
+	// that time.
 	expires time.Time
+	expired *ConfigError
+}
+
+// checkExpiry returns an error about an expired client certificate.
+func (k *kubeconfig) checkExpiry(now time.Time) error {
+	if k.expires.IsZero() || now.Before(k.expires) {
+		return nil
+	}
+	return k.expired
 }
 
 type reading struct {
@@ -77,13 +88,13 @@ func readKubeconfig(file, certificate string, now time.Time) (*kubeconfig, error
 		return nil, err
 	}
 	r.prefer(certificate, now)
-	expires, err := r.checkUser(now)
-	if err != nil {
+	out := &kubeconfig{}
+	if err := r.checkUser(out); err != nil {
 		return nil, err
 	}
 	// From here on, only this package reads the files again.
 	r.cluster.CertificateAuthority, r.user.ClientCertificate, r.user.ClientKey = "", "", ""
-	out := &kubeconfig{expires: expires, files: slices.Sorted(maps.Keys(r.content)), digest: r.digest()}
+	out.files, out.digest = slices.Sorted(maps.Keys(r.content)), r.digest()
 	if certificate != "" && r.content[certificate] == nil {
 		out.files = append(out.files, certificate) // it may appear later
 	}
@@ -107,7 +118,7 @@ func (r *reading) wrongf(part, format string, args ...any) error {
 }
 
 func (r *reading) load() (*api.Config, error) {
-	data, err := os.ReadFile(r.file)
+	data, err := readFile(r.file)
 	if err != nil {
 		return nil, r.wrong("", err)
 	}
@@ -187,7 +198,11 @@ func (r *reading) prefer(certificate string, now time.Time) {
 	if certificate == "" {
 		return
 	}
-	pair, err := tls.LoadX509KeyPair(certificate, certificate)
+	content, err := readFile(certificate)
+	if err != nil {
+		return
+	}
+	pair, err := tls.X509KeyPair(content, content)
 	if err != nil || !now.Before(pair.Leaf.NotAfter) {
 		return
 	}
@@ -195,49 +210,52 @@ func (r *reading) prefer(certificate string, now time.Time) {
 	r.user.ClientCertificateData, r.user.ClientKeyData = nil, nil
 }
 
-func (r *reading) checkUser(now time.Time) (expires time.Time, err error) {
+// checkUser checks the credentials, and sets the expiry of the certificate.
+func (r *reading) checkUser(out *kubeconfig) error {
 	part := fmt.Sprintf("users[%s].", r.context.AuthInfo)
 	if r.user.TokenFile != "" {
-		token, err := os.ReadFile(r.user.TokenFile) // client-go reads it again within a minute
+		token, err := readFile(r.user.TokenFile) // client-go reads it again within a minute
 		if err != nil {
-			return expires, r.wrong(part+"tokenFile", err)
+			return r.wrong(part+"tokenFile", err)
 		}
 		if len(strings.TrimSpace(string(token))) == 0 {
-			return expires, r.wrongf(part+"tokenFile", "%s is empty", r.user.TokenFile)
+			return r.wrongf(part+"tokenFile", "%s is empty", r.user.TokenFile)
 		}
 	}
 	certField, err := r.data(part+"client-certificate", &r.user.ClientCertificateData, r.user.ClientCertificate)
 	if err != nil {
-		return expires, err
+		return err
 	}
 	keyField, err := r.data(part+"client-key", &r.user.ClientKeyData, r.user.ClientKey)
 	if err != nil {
-		return expires, err
+		return err
 	}
 	switch certs, keys := len(r.user.ClientCertificateData), len(r.user.ClientKeyData); {
 	case certs == 0 && keys == 0:
-		return expires, nil
+		return nil
 	case certs == 0:
-		return expires, r.wrongf(certField, "is required with a client key")
+		return r.wrongf(certField, "is required with a client key")
 	case keys == 0:
-		return expires, r.wrongf(keyField, "is required with a client certificate")
+		return r.wrongf(keyField, "is required with a client certificate")
 	}
-	return r.checkPair(certField, keyField, now)
+	return r.checkPair(certField, keyField, out)
 }
 
-func (r *reading) checkPair(certField, keyField string, now time.Time) (expires time.Time, err error) {
+func (r *reading) checkPair(certField, keyField string, out *kubeconfig) error {
 	certs, err := cert.ParseCertsPEM(r.user.ClientCertificateData)
 	if err != nil {
-		return expires, r.wrong(certField, err)
+		return r.wrong(certField, err)
 	}
 	if _, err := tls.X509KeyPair(r.user.ClientCertificateData, r.user.ClientKeyData); err != nil {
-		return expires, r.wrong(keyField, err)
+		return r.wrong(keyField, err)
 	}
-	expires = certs[0].NotAfter
-	if !now.Before(expires) {
-		return expires, r.wrong(certField, fmt.Errorf("%w: at %s", ErrExpired, expires.Format(time.RFC3339)))
+	out.expires = certs[0].NotAfter
+	err = fmt.Errorf("%w: at %s", ErrExpired, out.expires.Format(time.RFC3339))
+	if r.user.ClientCertificate != "" {
+		err = fmt.Errorf("%s: %w", r.user.ClientCertificate, err)
 	}
-	return expires, nil
+	out.expired = &ConfigError{File: r.file, Part: certField, Err: err}
+	return nil
 }
 
 // data reads the file of a field, unless the field's data is inline. It returns the name of the
@@ -246,7 +264,7 @@ func (r *reading) data(field string, data *[]byte, file string) (string, error) 
 	if len(*data) > 0 || file == "" {
 		return cmp.Or(map[bool]string{true: field + "-data"}[len(*data) > 0], field), nil
 	}
-	content, err := os.ReadFile(file)
+	content, err := readFile(file)
 	if err != nil {
 		return field, r.wrong(field, err)
 	}
@@ -255,6 +273,21 @@ func (r *reading) data(field string, data *[]byte, file string) (string, error) 
 	}
 	*data, r.content[file] = content, content
 	return field, nil
+}
+
+// maxFile bounds a file of a kubeconfig, in bytes.
+const maxFile = 4 << 20
+
+// readFile reads a regular file. It does not wait for the writer of a pipe.
+func readFile(path string) ([]byte, error) {
+	r := fs.Reader{MaxSize: maxFile}.Read(path, fs.Stamp{})
+	switch {
+	case r.Vanished:
+		return nil, &iofs.PathError{Op: "open", Path: path, Err: syscall.ENOENT}
+	case r.Problem != "":
+		return nil, &iofs.PathError{Op: "read", Path: path, Err: errors.New(r.Problem)}
+	}
+	return r.Data, nil
 }
 
 func (r *reading) digest() [sha256.Size]byte {

@@ -3,12 +3,14 @@ package apiserver_test
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,8 +64,6 @@ func TestWrongKubeconfig(t *testing.T) {
 	other, _ := c.authority.Issue("other", time.Now().Add(time.Hour))
 	c.write("other.crt", other)
 	c.write("empty", nil)
-	expired, key := c.authority.Issue("old", time.Now().Add(-time.Minute))
-	c.write("expired.pem", append(expired, key...))
 	for name, x := range map[string]struct{ text, part, says string }{
 		"empty":                        {" \n", "", "the file is empty"},
 		"no YAML":                      {"a: [", "", "did not find"},
@@ -88,7 +88,6 @@ func TestWrongKubeconfig(t *testing.T) {
 		"no certificate":               {strings.Replace(good, "client-certificate: node.pem", "", 1), "users[test].client-certificate", "is required"},
 		"certificate is not PEM":       {strings.Replace(good, "certificate: node.pem", "certificate: kubeconfig", 1), "users[test].client-certificate", "certificates"},
 		"key of another certificate":   {strings.Replace(good, "certificate: node.pem", "certificate: other.crt", 1), "users[test].client-key", "match"},
-		"expired":                      {strings.ReplaceAll(good, "node.pem", "expired.pem"), "users[test].client-certificate", "expired"},
 		"no token file":                {strings.Replace(good, "client-key: node.pem", "client-key: node.pem\n    tokenFile: none", 1), "users[test].tokenFile", "no such file"},
 		"empty token file":             {strings.Replace(good, "client-key: node.pem", "client-key: node.pem\n    tokenFile: empty", 1), "users[test].tokenFile", "is empty"},
 	} {
@@ -104,9 +103,6 @@ func TestWrongKubeconfig(t *testing.T) {
 			require.True(t, strings.HasPrefix(err.Error(), "kubeconfig "+file+": "), err)
 			require.NotContains(t, err.Error(), "\n")
 			require.Equal(t, 1, strings.Count(err.Error(), file), err)
-			if name == "expired" {
-				require.ErrorIs(t, err, apiserver.ErrExpired)
-			}
 		})
 	}
 	require.NoError(t, os.Remove(filepath.Join(c.dir, "kubeconfig")))
@@ -237,28 +233,94 @@ func TestCertificateFile(t *testing.T) {
 	})
 }
 
-// An expired certificate ends Run, unless it was replaced.
-func TestCertificateExpires(t *testing.T) {
+// A client without a usable credential fails each call at once, with the file and the reason. It
+// uses the first usable one without a restart.
+func TestWithoutCredential(t *testing.T) {
+	for name, x := range map[string]struct {
+		await  bool
+		breaks func(t *testing.T, c credentials)
+		says   string
+	}{
+		"expired":          {false, func(_ *testing.T, c credentials) { c.issue("node", time.Now()) }, "node.pem: the client certificate has expired: at 2"},
+		"no file":          {true, func(t *testing.T, c credentials) { require.NoError(t, os.Remove(filepath.Join(c.dir, "kubeconfig"))) }, "kubeconfig: no such file"},
+		"truncated":        {true, func(_ *testing.T, c credentials) { c.write("kubeconfig", []byte("apiVersion: v1\nki")) }, "kubeconfig: "},
+		"half certificate": {true, func(_ *testing.T, c credentials) { c.write("node.pem", []byte("-----BEGIN CERT")) }, "client-certificate: "},
+		"a folder": {true, func(t *testing.T, c credentials) {
+			instead(t, c, func(path string) error { return os.Mkdir(path, 0o700) })
+		}, "is a folder"},
+		"a pipe": {true, func(t *testing.T, c credentials) {
+			instead(t, c, func(path string) error { return syscall.Mkfifo(path, 0o600) })
+		}, "is a named pipe"},
+		"expires meanwhile": {false, func(*testing.T, credentials) { time.Sleep(2 * time.Hour) }, "has expired"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, c := apitest.Start(t), newCredentials(t)
+				server.Put(configMap("a", "1"))
+				c.point("http://server.test")
+				cfg := c.config(nil)
+				cfg.Period, cfg.Dial, cfg.Await, cfg.Limits = time.Second, server.Dial, x.await, apiserver.Limits{QPS: -1}
+				if name != "expires meanwhile" {
+					x.breaks(t, c)
+				}
+				client, err := apiserver.New(cfg)
+				require.NoError(t, err)
+				apitest.Run(t, client.Run)
+				get := func() error {
+					_, err := client.ConfigMaps("ns").Get(t.Context(), "a", metav1.GetOptions{})
+					return err
+				}
+				if name == "expires meanwhile" {
+					require.NoError(t, get())
+					x.breaks(t, c)
+				}
+				calls := len(server.Calls())
+				for range 3 {
+					time.Sleep(time.Minute)
+					began := time.Now()
+					var wrong *apiserver.ConfigError
+					require.ErrorAs(t, get(), &wrong)
+					require.Equal(t, cfg.Kubeconfig, wrong.File)
+					require.Equal(t, client.Err().Error(), wrong.Error())
+					require.ErrorContains(t, wrong, x.says)
+					require.Zero(t, time.Since(began))
+					require.Equal(t, !x.await, errors.Is(wrong, apiserver.ErrExpired))
+				}
+				require.Len(t, server.Calls(), calls)
+
+				_ = os.Remove(cfg.Kubeconfig) // a folder cannot be replaced
+				c.point("http://server.test")
+				c.issue("node", time.Now().Add(time.Hour))
+				time.Sleep(2 * time.Second)
+				require.NoError(t, get())
+				require.NoError(t, client.Err())
+				require.Equal(t, time.Now().Add(time.Hour-2*time.Second).Unix(), client.Expires().Unix())
+			})
+		})
+	}
+}
+
+func instead(t *testing.T, c credentials, make func(path string) error) {
+	path := filepath.Join(c.dir, "kubeconfig")
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, make(path))
+}
+
+// A valid certificate stays in use if its file gets an expired one.
+func TestExpiredReplacement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCredentials(t)
-		c.issue("node", time.Now().Add(time.Hour))
-		c.point("https://127.0.0.1:1")
+		c.point("http://127.0.0.1:1")
 		cfg := c.config(nil)
 		cfg.Period = time.Second
 		client, err := apiserver.New(cfg)
 		require.NoError(t, err)
-		done := make(chan error, 1)
-		go func() { done <- client.Run(t.Context()) }()
-		time.Sleep(59 * time.Minute)
-		c.issue("node", time.Now().Add(2*time.Hour))
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		require.Empty(t, done)
-		require.Equal(t, time.Now().Add(time.Hour).Unix(), client.Expires().Unix())
-		time.Sleep(time.Hour + 2*time.Second)
-		err = <-done
-		require.ErrorIs(t, err, apiserver.ErrExpired)
-		require.ErrorContains(t, err, cfg.Kubeconfig)
+		apitest.Run(t, client.Run)
+		c.issue("node", time.Now().Add(-time.Minute))
+		time.Sleep(30 * time.Minute)
+		require.NoError(t, client.Err())
+		time.Sleep(31 * time.Minute)
+		require.ErrorIs(t, client.Err(), apiserver.ErrExpired)
 	})
 }
 

@@ -5,8 +5,8 @@
 //
 //	Files        a certificate and its key, or the authorities of clients, from files
 //	SelfSigned   creates such files for a server without configured ones
-//	Rotator      requests certificates from the API server and renews them in time
-//	Bootstrap    turns a bootstrap kubeconfig into the kubeconfig of a node
+//	Rotator      requests certificates from the API server and renews them in time; it also turns a
+//	             bootstrap kubeconfig into the kubeconfig of a node
 //	Store        the files of a Rotator: NAME-current.pem links to the newest dated file
 //	TLS          protocol versions, cipher suites and curves by their configured names
 //
@@ -33,9 +33,26 @@
 // failures are repeated with growing pauses. An expired certificate is not used: handshakes fail
 // until a new one is issued, and the agent continues.
 //
-// The client certificate needs no wiring: the kubeconfig names kubelet-client-current.pem. An
-// apiserver.Client follows that file, closes its connections after a change, and ends its Run when
-// the certificate has expired.
+// A Rotator stores the key of a request before it posts the request, so that a restarted agent waits
+// for the same request. If the store cannot be written, no request is posted.
+//
+// # The client certificate
+//
+// An apiserver.Client and a Rotator run beside the pods, which need neither. With renewals
+// (rotateCertificates) the client's certificate is, in this order:
+//
+//  1. the Store's, while it is valid (apiserver.Config.CertificateFile)
+//  2. the kubeconfig's own; a certificate for the Store is then requested at once
+//  3. a new one, requested with the bootstrap kubeconfig, if the kubeconfig is missing,
+//     unusable or expired; the Rotator then writes the kubeconfig
+//
+// Without renewals, the order is 2, 3. The order is the reference kubelet's. Differences: the
+// reference kubelet ends when the certificate has expired and the server responds, and when a
+// bootstrap request is denied; this agent continues with its pods, repeats requests, and uses the
+// first valid certificate. The reference kubelet also ends at an unusable file in the Store; here it
+// is replaced. It renews a certificate from files outside the Store after 70 to 90 % of its lifetime;
+// here the Store gets its own at once. An agent whose certificate has expired makes no calls, so
+// that it causes no failed authentications.
 //
 // # Files
 //

@@ -24,6 +24,18 @@ const (
 	largest = 1 << 20
 )
 
+// readFile reads a regular file. It does not wait for the writer of a pipe.
+func readFile(path string) ([]byte, error) {
+	r := fs.Reader{MaxSize: largest}.Read(path, fs.Stamp{})
+	switch {
+	case r.Vanished, r.Dangling:
+		return nil, fmt.Errorf("%s: %w", path, iofs.ErrNotExist)
+	case r.Problem != "":
+		return nil, fmt.Errorf("%s: %s", path, r.Problem)
+	}
+	return r.Data, nil
+}
+
 // Files follows files of other programs and keeps the value parsed from them. Use NewServing or
 // NewAuthorities. Current is safe for concurrent use.
 type Files[T any] struct {

@@ -124,6 +124,9 @@ var (
 	ErrFailed = errors.New("the certificate signing request failed")
 	// ErrGone is returned for a request that was deleted before a certificate was issued.
 	ErrGone = errors.New("the certificate signing request was deleted")
+
+	// errOther is returned if another request uses the name.
+	errOther = errors.New("a different request has its name")
 )
 
 // outcome returns the certificate issued for a request, or nil before that.
@@ -148,18 +151,20 @@ func outcome(r *certv1.CertificateSigningRequest, uid types.UID) ([]byte, error)
 	return r.Status.Certificate, nil
 }
 
-// sameRequest returns an error if two requests of one name differ in signer, subject or key.
+// sameRequest returns an error if two requests of one name differ in signer, subject, key or
+// addresses.
 func sameRequest(there, own *certv1.CertificateSigningRequest) error {
 	theirs, err := parseRequest(there.Spec.Request)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errOther, err)
 	}
 	ours, err := parseRequest(own.Spec.Request)
 	if err != nil {
 		return err
 	}
-	if there.Spec.SignerName != own.Spec.SignerName || theirs.Subject.String() != ours.Subject.String() || string(theirs.RawSubjectPublicKeyInfo) != string(ours.RawSubjectPublicKeyInfo) {
-		return errors.New("a different request has its name")
+	if there.Spec.SignerName != own.Spec.SignerName || theirs.Subject.String() != ours.Subject.String() || string(theirs.RawSubjectPublicKeyInfo) != string(ours.RawSubjectPublicKeyInfo) ||
+		!slices.Equal(theirs.DNSNames, ours.DNSNames) || !slices.EqualFunc(theirs.IPAddresses, ours.IPAddresses, net.IP.Equal) {
+		return errOther
 	}
 	return nil
 }

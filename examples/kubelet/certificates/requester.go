@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -24,6 +25,7 @@ import (
 type requester struct {
 	requests apiserver.Resource[*certv1.CertificateSigningRequest, *certv1.CertificateSigningRequestList]
 	signer   string
+	onWait   func(request string) // called before a wait
 	log      *slog.Logger
 }
 
@@ -46,6 +48,7 @@ func (a requester) obtain(ctx context.Context, key crypto.Signer, template *x509
 	if err != nil {
 		return nil, fmt.Errorf("certificate signing request %s: %w", own.Name, err)
 	}
+	a.onWait(own.Name)
 	a.log.Info("waiting for a certificate", "request", own.Name, "signer", a.signer)
 	if certPEM, err = a.wait(ctx, own.Name, there.UID); err != nil {
 		return nil, fmt.Errorf("certificate signing request %s: %w", own.Name, err)
@@ -85,6 +88,8 @@ func (a requester) wait(ctx context.Context, name string, uid types.UID) ([]byte
 			if pem == nil {
 				pem, err = a.watch(ctx, now)
 			}
+		case errors.Is(err, apiserver.ErrExpired):
+			return nil, err // only another credential can continue
 		case ctx.Err() != nil:
 			return nil, run.EndOf(ctx)
 		default:

@@ -2,9 +2,7 @@ package certificates
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	cryptorand "crypto/rand"
+	"crypto"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -35,6 +33,12 @@ type RotatorConfig struct {
 	// Template returns the certificate request, or nil before the node's addresses are available.
 	// It must not block and is called concurrently. Call Wake after it has changed.
 	Template func() *x509.CertificateRequest
+	// Bootstrap is the path of a kubeconfig whose user may request client certificates
+	// (--bootstrap-kubeconfig). While Client has no usable credential (Client.Err), the Rotator uses it
+	// to request a certificate, and writes Client's kubeconfig, which then names the Store. Optional.
+	Bootstrap string
+	// BootstrapOnly disables renewals before the end of a certificate (rotateCertificates: false).
+	BootstrapOnly bool
 	// OnRotated is called with the age of a replaced certificate. Optional.
 	OnRotated func(age time.Duration)
 	// OnError is called after each request that yielded no certificate. Optional.
@@ -46,21 +50,27 @@ type RotatorConfig struct {
 // Rotator requests certificates from the API server and renews them in time. Use NewRotator. It is
 // safe for concurrent use.
 type Rotator struct {
-	cfg       RotatorConfig
-	requester requester
-	current   atomic.Pointer[tls.Certificate]
-	wake      chan struct{}
-	ran       atomic.Bool
+	cfg     RotatorConfig
+	current atomic.Pointer[tls.Certificate]
+	wake    chan struct{}
+	ran     atomic.Bool
 
 	mu sync.Mutex
 	// requested is the template of the newest request. cancel ends the wait for it.
 	requested *x509.CertificateRequest
 	cancel    context.CancelCauseFunc
-	err       error
+	// awaited is the name of a request without an outcome, since its time.
+	awaited string
+	since   time.Time
+	err     error
 }
 
-// errChanged ends the wait for a certificate whose template has changed.
-var errChanged = errors.New("the node's addresses or names have changed")
+var (
+	// errChanged ends the wait for a certificate whose template has changed.
+	errChanged = errors.New("the node's addresses or names have changed")
+	// errTimeout ends the wait for a certificate.
+	errTimeout = fmt.Errorf("not approved within %s", approvalTimeout)
+)
 
 const (
 	// approvalTimeout bounds the wait for the outcome of a request.
@@ -68,12 +78,15 @@ const (
 	// Pauses between requests grow up to pauseMax after failures and up to pauseRefused after
 	// refusals.
 	pauseMin, pauseMax, pauseRefused = 2 * time.Second, time.Minute, 10 * time.Minute
+	// checkPeriod is the period of checks whether a request is due. The clock may be set, and the
+	// client may lose its credential.
+	checkPeriod = time.Minute
 	// farFuture is later than the end of any certificate.
 	farFuture = 100 * 365 * 24 * time.Hour
 )
 
 // NewRotator checks the configuration and reads the store. An unusable file in the store is logged
-// and ignored.
+// and ignored. NewRotator fails if Client has no kubeconfig and Bootstrap is not usable.
 func NewRotator(cfg RotatorConfig) (*Rotator, error) {
 	f := fields.Of("certificates: RotatorConfig")
 	f.Required("Client", cfg.Client)
@@ -87,13 +100,23 @@ func NewRotator(cfg RotatorConfig) (*Rotator, error) {
 	if err := f.Err(); err != nil {
 		return nil, err
 	}
-	r := &Rotator{cfg: cfg, wake: make(chan struct{}, 1), requester: requester{cfg.Client.SigningRequests(), cfg.Signer, cfg.Logger}}
-	stored, err := cfg.Store.Current()
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	r := &Rotator{cfg: cfg, wake: make(chan struct{}, 1)}
+	if err := r.load(); err != nil {
 		cfg.Logger.Warn("stored certificate not usable; requesting a new one", "err", err)
 	}
-	r.current.Store(stored)
-	return r, nil
+	return r, r.checkBootstrap()
+}
+
+// load reads the store. A missing file is no error.
+func (r *Rotator) load() error {
+	stored, err := r.cfg.Store.Current()
+	if err == nil {
+		r.current.Store(stored)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // Current returns the certificate in use, or nil if it is missing or has expired.
@@ -110,6 +133,21 @@ func (r *Rotator) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.err
+}
+
+// Awaited returns the name of the request that waits for its approval and signature, and the start
+// of the wait. It returns "" without such a request.
+func (r *Rotator) Awaited() (request string, since time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.awaited, r.since
+}
+
+// await records a request that waits for its outcome.
+func (r *Rotator) await(request string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.awaited, r.since = request, time.Now()
 }
 
 // Wake checks the template for changes. Call it after a possible change. It never blocks.
@@ -137,7 +175,8 @@ func (r *Rotator) Run(ctx context.Context) error {
 	for failures := 0; ; {
 		why, at := r.nextRequest(share)
 		if pause := time.Until(at); pause > 0 {
-			if !r.sleep(ctx, pause) {
+			failures = 0
+			if !r.sleep(ctx, min(pause, checkPeriod)) {
 				return nil
 			}
 			continue
@@ -151,23 +190,37 @@ func (r *Rotator) Run(ctx context.Context) error {
 			continue
 		}
 		r.note(err)
+		pause := pauseMin // also after a certificate that is due for renewal at once
 		if err == nil {
-			failures, share = 0, rand.Float64()
-			continue
+			share = rand.Float64()
+		} else {
+			pause = wait.Jitter(pauseAfter(failures, err), 0.1)
+			failures++
 		}
-		pause := pauseAfter(failures, err)
-		failures++
-		if !r.sleep(ctx, wait.Jitter(pause, 0.1)) {
+		if !r.sleep(ctx, pause) {
 			return nil
 		}
 	}
 }
 
 func (r *Rotator) nextRequest(share float64) (why string, at time.Time) {
+	if r.Current() == nil {
+		_ = r.load() // another program may have written it; NewRotator has logged an unusable one
+	}
 	template, c, now := r.cfg.Template(), r.Current(), time.Now()
+	never := now.Add(farFuture)
+	if template == nil {
+		return "", never
+	}
+	if err := r.lost(); err != nil {
+		return err.Error(), now
+	}
 	switch {
-	case template == nil:
-		return "", now.Add(farFuture)
+	case r.cfg.BootstrapOnly:
+		if end := r.cfg.Client.Expires(); !end.IsZero() {
+			return "", end
+		}
+		return "", never
 	case c == nil:
 		return "there is no valid certificate", now
 	}
@@ -198,8 +251,21 @@ func pauseAfter(failures int, err error) time.Duration {
 	return min(pauseMin<<min(failures, 20), most)
 }
 
+// renew requests a certificate, and stores it.
 func (r *Rotator) renew(ctx context.Context) error {
-	ctx, stop := context.WithTimeoutCause(ctx, approvalTimeout, fmt.Errorf("not approved within %s", approvalTimeout))
+	if r.lost() != nil {
+		return r.bootstrap(ctx)
+	}
+	if err := r.cfg.Client.Err(); err != nil {
+		return err
+	}
+	return r.request(ctx, r.cfg.Client)
+}
+
+// request requests a certificate with a client, and stores it. Its key is stored first, so that a
+// later attempt finds the same request, and no request is posted if the store cannot be written.
+func (r *Rotator) request(ctx context.Context, client *apiserver.Client) error {
+	ctx, stop := context.WithTimeoutCause(ctx, approvalTimeout, errTimeout)
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -210,26 +276,40 @@ func (r *Rotator) renew(ctx context.Context) error {
 	r.mu.Lock()
 	r.requested, r.cancel = template, cancel
 	r.mu.Unlock()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), cryptorand.Reader)
+	defer r.await("")
+	key, err := r.cfg.Store.pendingKey()
 	if err != nil {
 		return err
 	}
-	certPEM, err := r.requester.obtain(ctx, key, template)
+	certPEM, err := requester{client.SigningRequests(), r.cfg.Signer, r.await, r.cfg.Logger}.obtain(ctx, key, template)
 	if errors.Is(context.Cause(ctx), errChanged) {
-		return errChanged
+		err = errChanged
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = r.replace(certPEM, key, template)
 	}
+	if err == nil || isFinal(err) { // the same key would lead to the same request again
+		err = errors.Join(err, r.cfg.Store.forgetKey())
+	}
+	return err
+}
+
+// isFinal reports whether the error of a request will not change.
+func isFinal(err error) bool {
+	for _, final := range []error{ErrDenied, ErrFailed, ErrGone, errChanged, errTimeout, errOther, errUnusable, apiserver.ErrExpired} {
+		if errors.Is(err, final) {
+			return true
+		}
+	}
+	return false
+}
+
+// replace stores a certificate that satisfies the template and starts to use it.
+func (r *Rotator) replace(certPEM []byte, key crypto.Signer, template *x509.CertificateRequest) error {
 	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
 	if err != nil {
 		return err
 	}
-	return r.replace(certPEM, keyPEM, template)
-}
-
-// replace stores a certificate that satisfies the template and starts to use it.
-func (r *Rotator) replace(certPEM, keyPEM []byte, template *x509.CertificateRequest) error {
 	if err := check(certPEM, keyPEM, template); err != nil {
 		return err
 	}
@@ -245,29 +325,36 @@ func (r *Rotator) replace(certPEM, keyPEM []byte, template *x509.CertificateRequ
 	return nil
 }
 
+// errUnusable is the error of an issued certificate that does not satisfy its template.
+var errUnusable = errors.New("the issued certificate")
+
 // check rejects an unusable certificate, which would only lead to the next request.
 func check(certPEM, keyPEM []byte, template *x509.CertificateRequest) error {
 	c, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return fmt.Errorf("the issued certificate: %w", err)
+		return fmt.Errorf("%w: %w", errUnusable, err)
 	}
 	if missing := lacks(c.Leaf, template); missing != "" {
-		return fmt.Errorf("the issued certificate lacks %s", missing)
+		return fmt.Errorf("%w lacks %s", errUnusable, missing)
 	}
 	if expired(&c, time.Now()) {
-		return fmt.Errorf("the issued certificate expired at %s", c.Leaf.NotAfter.Format(time.RFC3339))
+		return fmt.Errorf("%w expired at %s", errUnusable, c.Leaf.NotAfter.Format(time.RFC3339))
 	}
 	return nil
 }
 
+// note records the result of a request. It logs an error when its text changes.
 func (r *Rotator) note(err error) {
 	r.mu.Lock()
+	last := r.err
 	r.err = err
 	r.mu.Unlock()
 	if err == nil {
 		return
 	}
-	r.cfg.Logger.Error("cannot obtain a certificate; trying again", "signer", r.cfg.Signer, "err", err)
+	if last == nil || last.Error() != err.Error() {
+		r.cfg.Logger.Error("cannot obtain a certificate; trying again", "signer", r.cfg.Signer, "err", err)
+	}
 	if r.cfg.OnError != nil {
 		r.cfg.OnError(err)
 	}

@@ -276,7 +276,7 @@ func TestServerFaultsOnlyDelay(t *testing.T) {
 func TestExistingRequestIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		a := requester{requests: c.Client(t).SigningRequests(), signer: certv1.KubeletServingSignerName, log: discard()}
+		a := requester{requests: c.Client(t).SigningRequests(), signer: certv1.KubeletServingSignerName, onWait: func(string) {}, log: discard()}
 		key, template := newKey(t), ServingRequest("worker", addressesOf("10.0.0.1"))
 		own, err := a.newRequest(key, template)
 		require.NoError(t, err)

@@ -1,11 +1,17 @@
 package certificates
 
 import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
+
+	"k8s.io/client-go/util/keyutil"
 
 	"github.com/podwright/podwright/internal/fs"
 )
@@ -31,13 +37,51 @@ func (s Store) Current() (*tls.Certificate, error) {
 	current := s.CurrentPath()
 	if _, err := os.Lstat(current); os.IsNotExist(err) {
 		// A killed process may have left the new link without renaming it.
-		_ = os.Rename(s.path("updated"), current) // if it is missing, too, LoadX509KeyPair fails
+		_ = os.Rename(s.path("updated"), current) // if it is missing, too, readFile fails
 	}
-	pair, err := tls.LoadX509KeyPair(current, current)
+	data, err := readFile(current)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(data, data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", current, err)
 	}
 	return &pair, nil
+}
+
+// keyPath returns the path of the key of a pending request.
+func (s Store) keyPath() string { return filepath.Join(s.Dir, s.Name+".key.tmp") }
+
+// pendingKey returns the key of an earlier request without an outcome, or stores a new one.
+func (s Store) pendingKey() (crypto.Signer, error) {
+	if data, err := readFile(s.keyPath()); err == nil {
+		if key, err := keyutil.ParsePrivateKeyPEM(data); err == nil {
+			if signer, ok := key.(crypto.Signer); ok {
+				return signer, nil
+			}
+		}
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	text, err := keyutil.MarshalPrivateKeyToPEM(key)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(s.Dir, 0o750); err != nil {
+		return nil, err
+	}
+	return key, fs.WriteAtomic(s.keyPath(), text, 0o600)
+}
+
+// forgetKey removes the key of a request that has an outcome.
+func (s Store) forgetKey() error {
+	if err := os.Remove(s.keyPath()); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return nil
 }
 
 // Update stores a certificate chain with its key and makes it the current one.

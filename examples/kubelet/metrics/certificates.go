@@ -58,6 +58,19 @@ func expiry(b *builder, l Live) {
 	}
 }
 
+func credential(b *builder, l Live) {
+	if l.Credential == nil {
+		return
+	}
+	help := "Whether the credential for the API server is usable (1) and its renewal succeeds, or not (0)."
+	b.add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "podwright_api_credential_ok", Help: help}, func() float64 {
+		if l.Credential() != nil {
+			return 0
+		}
+		return 1
+	}))
+}
+
 func remaining(expires time.Time) float64 {
 	if expires.IsZero() {
 		return math.Inf(1)

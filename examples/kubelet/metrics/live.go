@@ -42,6 +42,9 @@ type Live struct {
 	// ServingExpires and ClientExpires return the expiry of the kubelet API's certificate and of
 	// the API client's, or zero without one.
 	ServingExpires, ClientExpires func() time.Time
+	// Credential returns the reason why there is no usable or renewable credential for the API server,
+	// or nil.
+	Credential func() error
 	// Health returns the result of each healthz check by name. A nil error is a success.
 	Health func() map[string]error
 }
@@ -67,6 +70,7 @@ func (m *Metrics) Follow(l Live) error {
 		}
 	}
 	expiry(b, l)
+	credential(b, l)
 	if l.Health != nil {
 		b.to = m.slis
 		b.add(&health{checks: l.Health, total: prometheus.NewCounterVec(prometheus.CounterOpts{

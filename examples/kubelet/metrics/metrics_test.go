@@ -205,8 +205,11 @@ func TestVolumes(t *testing.T) {
 func TestCertificates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMetrics(t)
-		at := time.Time{}
-		require.NoError(t, m.Follow(Live{ServingExpires: func() time.Time { return at }, ClientExpires: func() time.Time { return time.Now().Add(-time.Hour) }}))
+		at, unusable := time.Time{}, error(nil)
+		require.NoError(t, m.Follow(Live{ServingExpires: func() time.Time { return at }, ClientExpires: func() time.Time { return time.Now().Add(-time.Hour) }, Credential: func() error { return unusable }}))
+		has(t, m.all, "podwright_api_credential_ok", "podwright_api_credential_ok 1")
+		unusable = errBroken
+		has(t, m.all, "podwright_api_credential_ok", "podwright_api_credential_ok 0")
 		const ttl = "kubelet_certificate_manager_server_ttl_seconds"
 		has(t, m.all, ttl, ttl+" +Inf")
 		at = time.Now().Add(90 * time.Second)

@@ -89,6 +89,7 @@ func waitWords(text string) string {
 
 var checks = map[string]string{
 	"runtime": "container runtime", "pleg": "container states", "syncloop": "pod updates", "root": "root folder", "apiserver": "API server",
+	"credential": "credential for the API server",
 }
 
 // checkWords returns the name of a health check for people.

@@ -55,6 +55,22 @@ func (a *Authority) newKey() *ecdsa.PrivateKey {
 	return key
 }
 
+// Sign returns the certificate for a certificate signing request in PEM, valid from now on.
+func (a *Authority) Sign(request []byte, notAfter time.Time) (certPEM []byte) {
+	block, _ := pem.Decode(request)
+	if block == nil {
+		a.t.Fatal("the request is not in PEM format")
+	}
+	r, err := x509.ParseCertificateRequest(block.Bytes)
+	a.check(err)
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: r.Subject, DNSNames: r.DNSNames, IPAddresses: r.IPAddresses,
+		NotBefore: time.Now(), NotAfter: notAfter, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}, a.cert, r.PublicKey, a.key)
+	a.check(err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
 // Issue returns a certificate and its key as PEM, valid for the loopback address and for a client
 // of that name.
 func (a *Authority) Issue(name string, notAfter time.Time) (certPEM, keyPEM []byte) {

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright/examples/kubelet/apiserver"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/examples/kubelet/certificates"
 )
@@ -74,32 +74,34 @@ func TestBootstrapOfNode(t *testing.T) {
 	p.grant(t, "system:node-bootstrapper", `{"kind":"Group","name":"system:bootstrappers"}`)
 	p.grant(t, approver+"nodeclient", `{"kind":"Group","name":"system:bootstrappers"}`)
 	p.grant(t, approver+"selfnodeclient", `{"kind":"Group","name":"system:nodes"}`)
-	config := certificates.BootstrapConfig{
-		Kubeconfig: filepath.Join(dir, "kubeconfig"), From: p.UserKubeconfig(t, "system:bootstrap:"+name, "system:bootstrappers", time.Hour),
-		Store: certificates.Store{Dir: filepath.Join(dir, "pki"), Name: "kubelet-client"}, NodeName: name, UserAgent: "podwright-test",
-	}
-	require.NoError(t, certificates.Bootstrap(t.Context(), config))
-	client := p.client(t, config.Kubeconfig)
-	apitest.Run(t, client.Run)
-	_, err := client.OwnNode().CreateNode(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	require.NoError(t, err)
-	t.Cleanup(func() { deleteObject(t, p.admin.Nodes(), name) })
-
-	next := config.Store
-	next.Dir = filepath.Join(dir, "next")
-	r, err := certificates.NewRotator(certificates.RotatorConfig{
-		Client: client, Signer: certv1.KubeAPIServerClientKubeletSignerName, Store: next,
-		Template: func() *x509.CertificateRequest { return certificates.ClientRequest(name) },
+	store := certificates.Store{Dir: filepath.Join(dir, "pki"), Name: "kubelet-client"}
+	client, err := apiserver.New(apiserver.Config{
+		Kubeconfig: filepath.Join(dir, "kubeconfig"), Await: true, CertificateFile: store.CurrentPath(), UserAgent: "podwright-test",
 	})
 	require.NoError(t, err)
-	apitest.Run(t, r.Run)
-	eventually(t, "the next certificate is issued", func() bool { return r.Current() != nil })
-	text, err := os.ReadFile(next.CurrentPath())
+	apitest.Run(t, client.Run)
+	start := func() (r *certificates.Rotator, stop func()) {
+		r, err := certificates.NewRotator(certificates.RotatorConfig{
+			Client: client, Signer: certv1.KubeAPIServerClientKubeletSignerName, Store: store,
+			Bootstrap: p.UserKubeconfig(t, "system:bootstrap:"+name, "system:bootstrappers", time.Hour),
+			Template:  func() *x509.CertificateRequest { return certificates.ClientRequest(name) },
+		})
+		require.NoError(t, err)
+		return r, apitest.Run(t, r.Run)
+	}
+	first, stop := start()
+	eventually(t, "the kubeconfig is written", func() bool { return client.Err() == nil })
+	_, err = client.OwnNode().CreateNode(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	require.NoError(t, err)
-	block, rest := pem.Decode(text)
-	_, err = config.Store.Update(pem.EncodeToMemory(block), rest)
-	require.NoError(t, err)
-	_, err = p.client(t, config.Kubeconfig).OwnNode().GetNode(t.Context(), name)
+	t.Cleanup(func() { deleteObject(t, p.admin.Nodes(), name) })
+	stop()
+
+	require.NoError(t, os.Remove(store.CurrentPath())) // the client keeps its certificate
+	second, _ := start()
+	eventually(t, "the next certificate is issued", func() bool { return second.Current() != nil })
+	require.NotEqual(t, first.Current().Leaf.SerialNumber, second.Current().Leaf.SerialNumber)
+	eventually(t, "the next certificate is used", func() bool { return client.Expires().Equal(second.Current().Leaf.NotAfter) })
+	_, err = client.OwnNode().GetNode(t.Context(), name)
 	require.NoError(t, err)
 	requests, err := p.admin.SigningRequests().List(t.Context(), metav1.ListOptions{FieldSelector: "spec.signerName=" + certv1.KubeAPIServerClientKubeletSignerName})
 	require.NoError(t, err)
