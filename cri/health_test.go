@@ -199,6 +199,27 @@ func TestHealthMonitorChanges(t *testing.T) {
 	}
 }
 
+// Poll has its result at once, and reports a change. Its failure alone takes no runtime down.
+func TestHealthMonitorPoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var outcome atomic.Int32
+		outcome.Store('n')
+		w := watch(t, func(ctx context.Context) (*runtimeapi.StatusResponse, error) {
+			return polled(ctx, byte(outcome.Load()))
+		})
+		synctest.Wait()
+		outcome.Store('w')
+		require.NoError(t, w.Poll(t.Context()))
+		require.True(t, w.Health().NetworkReady.Ready())
+		synctest.Wait()
+		outcome.Store('f')
+		require.Error(t, w.Poll(t.Context()))
+		require.True(t, w.Health().RuntimeReady.Ready())
+		w.stop()
+		require.Contains(t, w.changes[1], "0s: runtime ready, network ready")
+	})
+}
+
 // The result of Health belongs to the caller.
 func TestHealthIsACopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -53,6 +53,8 @@ type HealthMonitor struct {
 	cfg     HealthConfig
 	ran     atomic.Bool
 	limiter *loglimit.Limiter
+	// polled is signalled after each poll.
+	polled run.Signal
 
 	mu   sync.Mutex
 	last Health // as of the last poll
@@ -69,7 +71,7 @@ func NewHealthMonitor(cfg HealthConfig) (*HealthMonitor, error) {
 	if err := f.Err(); err != nil {
 		return nil, err
 	}
-	return &HealthMonitor{cfg: cfg, limiter: loglimit.New(time.Minute)}, nil
+	return &HealthMonitor{cfg: cfg, limiter: loglimit.New(time.Minute), polled: run.NewSignal()}, nil
 }
 
 // Health returns the current health.
@@ -88,9 +90,8 @@ func (m *HealthMonitor) Run(ctx context.Context) error {
 	if m.ran.Swap(true) {
 		return ErrAlreadyRun
 	}
-	polled := run.NewSignal()
 	var group run.Group
-	group.Go("Status", func() { m.poll(ctx, polled) })
+	group.Go("Status", func() { m.poll(ctx) })
 	reported := Health{}
 	down := time.NewTimer(m.untilDown())
 	defer down.Stop()
@@ -98,7 +99,7 @@ func (m *HealthMonitor) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return run.StillRunning("cri: HealthMonitor", shutdownTimeout, group.Wait(shutdownTimeout))
-		case <-polled:
+		case <-m.polled:
 		case <-down.C:
 		}
 		reported = m.report(ctx, reported)
@@ -139,13 +140,16 @@ func (m *HealthMonitor) report(ctx context.Context, reported Health) Health {
 	return now
 }
 
-// poll polls every Period until ctx is done and wakes polled after each poll.
-func (m *HealthMonitor) poll(ctx context.Context, polled run.Signal) {
+// Poll polls the runtime now, beside the polls of Run, and returns the poll's error. Health then has
+// the result; Run reports a change.
+func (m *HealthMonitor) Poll(ctx context.Context) error { return m.pollOnce(ctx) }
+
+// poll polls every Period until ctx is done.
+func (m *HealthMonitor) poll(ctx context.Context) {
 	ticker := time.NewTicker(m.cfg.Period)
 	defer ticker.Stop()
 	for {
-		m.pollOnce(ctx)
-		polled.Wake()
+		_ = m.pollOnce(ctx)
 		select {
 		case <-ctx.Done():
 			return
@@ -154,19 +158,21 @@ func (m *HealthMonitor) poll(ctx context.Context, polled run.Signal) {
 	}
 }
 
-// pollOnce stores the runtime's status. It discards the result of a poll that the end of ctx
+// pollOnce stores and returns the result of one poll, and wakes Run. It discards the result of a poll that the end of ctx
 // interrupted.
-func (m *HealthMonitor) pollOnce(ctx context.Context) {
+func (m *HealthMonitor) pollOnce(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
 	defer cancel()
 	reply, err := m.cfg.Runtime.Status(bounded, false)
 	if ctx.Err() != nil {
-		return
+		return ctx.Err()
 	}
 	if err != nil && m.limiter.Allow(time.Now(), "status", err.Error()) {
 		m.cfg.Logger.Warn("runtime status poll failed", "err", err)
 	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.last = m.last.next(time.Now(), reply, err)
+	m.mu.Unlock()
+	m.polled.Wake()
+	return err
 }

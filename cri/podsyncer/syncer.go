@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -57,13 +59,18 @@ func (s *Syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 	return true, nil
 }
 
-// observe is observer.sinceChanged with an event on failure.
+// observe is observer.sinceChanged with an event on failure. The absence of the whole runtime is no
+// event of each pod: the Node reports it.
 func (s *Syncer) observe(ctx context.Context, pod *v1.Pod, actedAt time.Time) (*observed.Pod, error) {
 	observed, err := s.observer.sinceChanged(ctx, pod.UID, actedAt)
-	if err != nil {
+	switch {
+	case err == nil:
+		return observed, nil
+	case grpcstatus.Code(err) == codes.Unavailable, s.observer.Health().ListError != nil:
+		return nil, err
+	default:
 		return nil, s.warn(ctx, pod, ReasonFailedSync, err)
 	}
-	return observed, nil
 }
 
 // removePredecessor removes the remains of an ended pod with the same UID. The new pod is a

@@ -88,7 +88,7 @@ func TestUnknownFactsChangeNothing(t *testing.T) {
 	old.VolumesAttached = []v1.AttachedVolume{{Name: "a"}}
 	before := old.DeepCopy()
 
-	got := Compute(old, Facts{Now: at(60), Port: 10250, Declared: []string{"A", "B"}})
+	got := Compute(old, Facts{Now: at(60), Port: 10250})
 	require.Equal(t, before, old, "the old status is not changed")
 	require.EqualValues(t, 3, got.Allocatable.Name("example.com/dongle", resource.DecimalSI).Value(), "all of the capacity is allocatable")
 	delete(got.Allocatable, "example.com/dongle")
@@ -96,7 +96,7 @@ func TestUnknownFactsChangeNothing(t *testing.T) {
 	require.Equal(t, at(60).Unix(), Condition(got, v1.NodeReady).LastHeartbeatTime.Unix())
 
 	require.False(t, Ready(Compute(nil, Facts{Now: at(0)})))
-	got = Compute(old, Facts{Now: at(60), VolumesInUse: []v1.UniqueVolumeName{}, Images: []Image{}, Handlers: []Handler{}, Addresses: []v1.NodeAddress{}})
+	got = Compute(old, Facts{Now: at(60), VolumesInUse: []v1.UniqueVolumeName{}, Images: []Image{}, Handlers: []Handler{}, Declared: []string{}, Addresses: []v1.NodeAddress{}})
 	require.Empty(t, got.VolumesInUse, "an empty list is not unknown")
 	require.Empty(t, got.Images)
 	require.Empty(t, got.RuntimeHandlers)

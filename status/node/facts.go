@@ -40,7 +40,7 @@ type Facts struct {
 	// Features are the features of the runtime as a whole.
 	Features *Features
 	// Declared are the features that the agent declares to schedulers, in any order (KEP-5328).
-	// nil means that it declares no feature.
+	// nil means that they are unknown: the reported ones stay.
 	Declared []string
 
 	// Pressure has the scarce resources of the node.

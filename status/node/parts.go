@@ -83,7 +83,9 @@ func SetFeatures(status *v1.NodeStatus, facts *Facts) {
 		supported := facts.Features.SupplementalGroupsPolicy
 		status.Features = &v1.NodeFeatures{SupplementalGroupsPolicy: &supported}
 	}
-	status.DeclaredFeatures = slices.Sorted(slices.Values(facts.Declared))
+	if facts.Declared != nil {
+		status.DeclaredFeatures = slices.Sorted(slices.Values(facts.Declared))
+	}
 }
 
 // SetVolumesInUse sets the volumes that must not be detached, sorted.

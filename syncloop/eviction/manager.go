@@ -88,7 +88,7 @@ var (
 	ErrShutdownTimeout = run.ErrShutdownTimeout
 )
 
-// Manager evicts pods. Use New. Only Pressure is safe for concurrent use.
+// Manager evicts pods. Use New. Only Pressure and Measured are safe for concurrent use.
 type Manager struct {
 	cfg   Config
 	ran   atomic.Bool
@@ -98,6 +98,7 @@ type Manager struct {
 
 	mu       sync.Mutex
 	pressure Pressure
+	measured bool // the resources were measured
 }
 
 // New returns a Manager, or an error that names invalid fields.
@@ -113,6 +114,14 @@ func (m *Manager) Pressure() Pressure {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.pressure
+}
+
+// Measured reports whether Pressure is the result of a measurement. Without thresholds and
+// Policy.LocalStorage it is always true.
+func (m *Manager) Measured() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.measured || !m.cfg.Policy.hasWork()
 }
 
 // Run runs a pass immediately, every 10 s and after each wake. When ctx is done, it waits for the
@@ -238,7 +247,7 @@ func (m *Manager) measure(ctx context.Context) (Usage, error) {
 func (m *Manager) setPressure(p Pressure) {
 	m.mu.Lock()
 	changed := m.pressure != p
-	m.pressure = p
+	m.pressure, m.measured = p, true
 	m.mu.Unlock()
 	if changed {
 		m.guard("OnPressure", func() { m.cfg.OnPressure(p) })

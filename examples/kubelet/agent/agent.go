@@ -173,6 +173,10 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	if memory != nil {
 		parts = append(parts, memory.Run)
 	}
+	defer func() { // all parts that use the connection have ended
+		a.connected.set(nil, errors.New("stopped"))
+		err = errors.Join(err, in.disconnect())
+	}()
 	return in.runWith(ctx, func(ctx context.Context) error { return run.All(ctx, parts...) })
 }
 
@@ -184,7 +188,7 @@ func (a *Agent) runPods(ctx context.Context, in *inputs) (err error) {
 	if conn == nil {
 		return nil
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
+	in.disconnect = conn.Close
 	n, err := newNode(ctx, in, conn)
 	if err != nil {
 		return a.setupFailed(ctx, fmt.Errorf("agent: %w", err))

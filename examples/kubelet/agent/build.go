@@ -41,13 +41,18 @@ type inputs struct {
 	actuated   actuated
 	// allocatable returns the resources of the Node for pods.
 	allocatable func() v1.ResourceList
+	// disconnect closes the connection to the runtime, if there is one.
+	disconnect func() error
+	// stopReports ends the reports about the Node. It is nil without an API server, and before
+	// runWith.
+	stopReports func()
 	// api is nil without a listener and before newAPI.
 	api *api
 }
 
 // newInputs builds the parts in this order. runtime receives statuses of pods from the API server.
 func newInputs(cfg *Config, runtime *connected) (_ *inputs, err error) {
-	in := &inputs{cfg: cfg, folders: folders{root: cfg.Flags.RootDir}, changes: newObjectChanges(), sources: new(sources)}
+	in := &inputs{cfg: cfg, folders: folders{root: cfg.Flags.RootDir}, changes: newObjectChanges(), sources: new(sources), disconnect: func() error { return nil }}
 	if in.cluster, err = newCluster(cfg, in.changes, runtime); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -177,9 +178,9 @@ func (c *cluster) newPods(cfg *Config, merger *podsource.Merger) (source *pods.S
 	return c.pods, err
 }
 
-// run runs all parts until ctx is done. Its error ends the agent.
+// run runs all parts but the Node's until ctx is done. Its error ends the agent.
 func (c *cluster) run(ctx context.Context) error {
-	parts := []func(context.Context) error{c.client.Run, c.self.Run, c.live.run, c.recorder.Run, c.objects.Run, c.mirrors.Run, c.csiNode.Run, c.node.Run}
+	parts := []func(context.Context) error{c.client.Run, c.self.Run, c.live.run, c.recorder.Run, c.objects.Run, c.mirrors.Run, c.csiNode.Run}
 	if c.rotation != nil {
 		parts = append(parts, c.rotation.Run)
 	}
@@ -212,9 +213,23 @@ func (c *cluster) notReady() (why []string) {
 		why = n.notReady()
 	}
 	if !c.csiNode.Initialised() {
-		why = append(why, "the CSINode of this node does not exist yet")
+		why = append(why, errNoCSINode.Error())
 	}
 	return why
+}
+
+var errNoCSINode = errors.New("the CSINode of this node does not exist yet")
+
+// look implements node.Config.Look. The CSINode needs the Node.
+func (c *cluster) look(ctx context.Context) error {
+	n, err := c.runtime.get()
+	if n == nil {
+		return fmt.Errorf("container runtime: %w", err)
+	}
+	if c.node.State().UID != "" && !c.csiNode.Initialised() {
+		return errNoCSINode
+	}
+	return n.look(ctx)
 }
 
 // writeNode writes the status of the Node now instead of at its next period.

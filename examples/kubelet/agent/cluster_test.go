@@ -173,7 +173,7 @@ func TestPodsThatCannotRunYet(t *testing.T) {
 	})
 }
 
-// A node without a responding runtime registers, and reports the reason why it is not ready.
+// A node without a responding runtime registers after 10 s, and reports the reason why it is not ready.
 func TestNodeWithoutARuntime(t *testing.T) {
 	inCluster(t, func(w *world) {
 		cfg := configOf(w.dir, noRuntime)
@@ -186,7 +186,7 @@ func TestNodeWithoutARuntime(t *testing.T) {
 		apitest.Run(w.t, func(ctx context.Context) error {
 			return in.runWith(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil })
 		})
-		w.Sleep(5 * time.Second)
+		w.Sleep(11 * time.Second)
 		require.Regexp(t, "^False .*container runtime: no such socket", w.nodeCondition(v1.NodeReady))
 	})
 }

@@ -18,7 +18,7 @@ func (n *node) run(ctx context.Context) error {
 	return runAround(ctx, func(ctx context.Context) error {
 		return run.All(ctx, n.volumes.run, n.followObjects)
 	}, func(ctx context.Context) error {
-		return n.syncer.RunWith(ctx, n.health.Run, n.rotator.Run, n.imageGC.Run, keepCgroups, n.prepare, n.summary.Run, n.shutdown.run)
+		return n.syncer.RunWith(ctx, n.health.Run, n.rotator.Run, n.imageGC.Run, keepCgroups, n.prepare, n.summary.Run, n.shutdown.run, in.endReports)
 	})
 }
 
@@ -40,10 +40,26 @@ func runAround(ctx context.Context, outer, inner func(context.Context) error) er
 }
 
 // runWith runs f beside the connection to the API server. The connection ends after f, so that the
-// last statuses and events of f are written.
+// last statuses and events of f are written. The reports about the Node end when f begins to stop:
+// they would describe the parts of f that have stopped already.
 func (in *inputs) runWith(ctx context.Context, f func(context.Context) error) error {
 	if in.cluster == nil {
 		return f(ctx)
 	}
-	return runAround(ctx, in.cluster.run, f)
+	return runAround(ctx, in.cluster.run, func(ctx context.Context) error {
+		reporting, stop := context.WithCancel(ctx)
+		in.stopReports = stop
+		return run.All(ctx,
+			func(ctx context.Context) error { defer stop(); return f(ctx) },
+			func(context.Context) error { return in.cluster.node.Run(reporting) })
+	})
+}
+
+// endReports ends the reports about the Node when ctx is done.
+func (in *inputs) endReports(ctx context.Context) error {
+	<-ctx.Done()
+	if in.stopReports != nil {
+		in.stopReports()
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 
@@ -38,9 +39,14 @@ func newSelf(cfg *Config, c *cluster) (*kubelet.Node, error) {
 		Health:       health,
 		Images:       c.runtime.images,
 		VolumesInUse: from(c.runtime, func(n *node) []v1.UniqueVolumeName { return n.volumes.inUse() }),
-		Declared:     func() []string { return kubelet.Declared(health().Features) },
-		Pressure:     from(c.runtime, func(n *node) nodestatus.Pressure { return nodestatus.Pressure(n.evictor.Pressure()) }),
-		Logger:       cfg.Logger,
+		Declared: func() []string {
+			if h := health(); !h.LastGood.IsZero() {
+				return kubelet.Declared(h.Features)
+			}
+			return nil
+		},
+		Pressure: from(c.runtime, (*node).pressure),
+		Logger:   cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -56,6 +62,7 @@ func newSelf(cfg *Config, c *cluster) (*kubelet.Node, error) {
 		Cached:            c.thisNode,
 		Facts:             facts.Facts,
 		NotReady:          c.notReady,
+		Look:              c.look,
 		OnRegister:        func() { cfg.Metrics.Node.Registering(time.Now()) },
 		OnNode:            func(node *v1.Node) { seen(cfg.Metrics, node) },
 		OnRepeatedFailure: c.heartbeats.CloseConnections,
@@ -109,4 +116,22 @@ func (n *node) notReady() []string {
 		why = append(why, shutdown.NotReady)
 	}
 	return why
+}
+
+// look polls the runtime, and returns an error while it or the list of pods is unavailable. A
+// shutdown waits for neither.
+func (n *node) look(ctx context.Context) error {
+	if n.shutdown.goingDown() {
+		return nil
+	}
+	return errors.Join(n.health.Poll(ctx), n.syncer.Healthy())
+}
+
+// pressure returns nil before the first measurement. The Node then keeps its conditions.
+func (n *node) pressure() *nodestatus.Pressure {
+	if !n.evictor.Measured() {
+		return nil
+	}
+	p := nodestatus.Pressure(n.evictor.Pressure())
+	return &p
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/cgroups"
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/examples/kubelet/csi"
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/internal/testkit/testagent"
 )
 
@@ -44,6 +45,8 @@ type world struct {
 	configure   func(*Config)
 	// silent: the source of pods does not report.
 	silent bool
+	// connectAfter is the time from the agent's start to its connection to the runtime.
+	connectAfter time.Duration
 	// lacking: the runtime does not report its cgroup driver.
 	lacking bool
 	// ends is part of the agent's expected final error. "" expects no
@@ -109,10 +112,16 @@ func (w *world) start() {
 	n, err := newNode(w.t.Context(), in, &Connection{Runtime: w.calls, Images: w.runtime, Name: "fake", Version: "1", driver: "cgroupfs", hasNoDriver: w.lacking})
 	require.NoError(w.t, err)
 	w.agent = n
-	runtime.set(n, nil)
+	connect := func(ctx context.Context) error {
+		if w.connectAfter > 0 && !run.Sleep(ctx, w.connectAfter) {
+			return nil
+		}
+		runtime.set(n, nil)
+		return n.run(ctx)
+	}
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error, 1)
-	go func() { done <- in.runWith(ctx, n.run) }()
+	go func() { done <- in.runWith(ctx, connect) }()
 	if !w.silent {
 		require.NoError(w.t, in.sources.merger.Set("file", w.desired, in.dirty.Emit))
 	}

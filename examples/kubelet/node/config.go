@@ -62,6 +62,12 @@ type Config struct {
 	// readiness is written at once. Optional.
 	NotReady func() []string
 
+	// Look reads every input of Facts and NotReady anew, and returns an error while one cannot be
+	// read. Run calls it before the first status, after the process or the machine was suspended,
+	// and before a status that ends the node's readiness. At a start and after a suspension it is
+	// repeated for 10 s. Optional.
+	Look func(ctx context.Context) error
+
 	// OnNode is called after each successful round with the API's version of the node, even if the
 	// round wrote nothing: controllers then know the volumes in use. It must not change the node.
 	// Optional.
@@ -109,6 +115,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Addressing.Name, c.Addressing.Hostname = c.Name, c.Hostname
 	fields.Default(&c.Cached, func() *v1.Node { return nil })
 	fields.Default(&c.NotReady, func() []string { return nil })
+	fields.Default(&c.Look, func(context.Context) error { return nil })
 	fields.Default(&c.OnRegister, func() {})
 	fields.Default(&c.OnNode, func(*v1.Node) {})
 	fields.Default(&c.OnRepeatedFailure, func() {})

@@ -22,6 +22,11 @@
 // growing pauses, and writes once when the API is back. Each write applies only to the version that
 // was read: a status patch to the node's UID, a Lease update to the Lease's resource version.
 //
+// A status is sent only after a look at its inputs (Config.Look): at a start, after the process or
+// the machine was suspended, and before the node's readiness ends. Old data of a suspended process,
+// and parts that have not read the runtime yet, are no failures. An input that cannot be read delays
+// the first status by at most 10 s; the Lease does not wait. Writes end with Run's context.
+//
 // # Two agents with one name
 //
 // The API does not prevent this. An agent detects it when another client renews its Lease; when the

@@ -43,13 +43,15 @@ type GathererConfig struct {
 	// Health returns the runtime's health.
 	Health func() cri.Health
 	Images func(ctx context.Context) ([]*runtimeapi.Image, error)
-	// Pressure returns the resources under pressure. nil means none: there is no eviction.
-	Pressure func() nodestatus.Pressure
+	// Pressure returns the resources under pressure, or nil while they are unknown. Without the
+	// function there is no eviction and no pressure.
+	Pressure func() *nodestatus.Pressure
 	// Plugins returns the resources that plugins provide.
 	Plugins func() map[v1.ResourceName]nodestatus.Amount
 	// VolumesInUse returns the attachable volumes in use, or nil while they are unknown.
 	VolumesInUse func() []v1.UniqueVolumeName
-	// Declared returns the features to declare; see func Declared.
+	// Declared returns the features to declare, or nil while they are unknown; see func Declared.
+	// Without the function there are none.
 	Declared func() []string
 	// Logger receives facts that cannot be read. Default: discard.
 	Logger *slog.Logger
@@ -169,8 +171,7 @@ func (g *Gatherer) runtime(f *nodestatus.Facts) {
 func (g *Gatherer) rest(f *nodestatus.Facts) {
 	c := &g.cfg
 	if c.Pressure != nil {
-		pressure := c.Pressure()
-		f.Pressure = &pressure
+		f.Pressure = c.Pressure()
 	}
 	if c.Plugins != nil {
 		f.Plugins = c.Plugins()
@@ -178,6 +179,7 @@ func (g *Gatherer) rest(f *nodestatus.Facts) {
 	if c.VolumesInUse != nil {
 		f.VolumesInUse = c.VolumesInUse()
 	}
+	f.Declared = []string{}
 	if c.Declared != nil {
 		f.Declared = c.Declared()
 	}

@@ -30,7 +30,7 @@ func TestGatherer(t *testing.T) {
 		Images: func(context.Context) ([]*runtimeapi.Image, error) {
 			return []*runtimeapi.Image{{RepoTags: []string{"t"}, RepoDigests: []string{"d"}, Size: 7}}, images
 		},
-		Pressure: func() nodestatus.Pressure { return nodestatus.Pressure{Disk: true} },
+		Pressure: func() *nodestatus.Pressure { return &nodestatus.Pressure{Disk: true} },
 		Plugins: func() map[v1.ResourceName]nodestatus.Amount {
 			return map[v1.ResourceName]nodestatus.Amount{"example.com/gpu": {Capacity: 1}}
 		},

@@ -36,6 +36,7 @@ type Node struct {
 	wake, uidChanged run.Signal
 
 	calls run.Calls
+	awake awake
 
 	mu     sync.Mutex
 	ran    bool
@@ -86,7 +87,7 @@ func New(cfg Config) (*Node, error) {
 }
 
 // Run registers the node and keeps its status and its Lease until ctx is done, then returns nil.
-// The node stays in the API and its Lease expires. If calls do not return within ShutdownTimeout,
+// Its writes end with ctx. The node stays in the API and its Lease expires. If calls do not return within ShutdownTimeout,
 // the error wraps ErrShutdownTimeout and names them. A second call returns ErrAlreadyRun.
 func (n *Node) Run(ctx context.Context) error {
 	n.mu.Lock()
@@ -97,9 +98,9 @@ func (n *Node) Run(ctx context.Context) error {
 		return ErrAlreadyRun
 	}
 	n.event(v1.EventTypeNormal, "Starting", "Starting kubelet.")
-	rounds := &rounds{Node: n, wanted: n.cfg.wanted()}
+	rounds := &rounds{Node: n, wanted: n.cfg.wanted(), begun: time.Now()}
 	leases := &leases{Node: n, interval: n.timing.Spread(n.cfg.LeaseDuration/4, "lease")}
-	return errors.Join(run.All(ctx, rounds.run, leases.run), n.waitForCalls(ctx))
+	return errors.Join(run.All(ctx, rounds.run, leases.run, n.awake.run), n.waitForCalls(ctx))
 }
 
 // Wake requests a round before its time, after a change of facts. It never blocks.
@@ -186,6 +187,7 @@ func (n *Node) event(eventtype, reason, message string) {
 
 // The names of the agent's calls. At most one call of each name runs at a time.
 const (
+	lookAtInputs  = "looking at the inputs of the status"
 	findFacts     = "gathering facts"
 	findAddresses = "finding addresses"
 	getNode       = "reading the node"
@@ -223,7 +225,7 @@ func (n *Node) waitForCalls(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.ShutdownTimeout)
 	defer cancel()
 	var errs []error
-	for _, what := range []string{findFacts, findAddresses, getNode, createNode, patchStatus, getLease, createLease, updateLease} {
+	for _, what := range []string{lookAtInputs, findFacts, findAddresses, getNode, createNode, patchStatus, getLease, createLease, updateLease} {
 		if err := n.calls.Do(ctx, "node "+n.cfg.Name+":", what, func() error { return nil }); err != nil {
 			errs = append(errs, fmt.Errorf("node: %w: %w", ErrShutdownTimeout, err))
 		}

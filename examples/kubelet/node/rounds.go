@@ -36,10 +36,14 @@ type rounds struct {
 	attempted   v1.NodeSystemInfo
 	// wasReady is true if there were no reasons against readiness in the last facts.
 	wasReady bool
+	// begun is the start of Run. looked is true after the inputs of the existing node's status were
+	// looked at, complete if the last look succeeded. gathered are the last facts.
+	begun            time.Time
+	looked, complete bool
+	gathered         *nodestatus.Facts
 }
 
 func (r *rounds) run(ctx context.Context) error {
-	begun := time.Now()
 	for ctx.Err() == nil {
 		r.register(ctx)
 		err := r.round(ctx)
@@ -51,21 +55,21 @@ func (r *rounds) run(ctx context.Context) error {
 			continue
 		}
 		r.report("status", err)
-		r.pause(ctx, begun)
+		r.pause(ctx)
 	}
 	return nil
 }
 
 // pause waits until the next round is due, a round is requested, or the node's readiness changes.
 // It polls NotReady, because not all of its sources report changes.
-func (r *rounds) pause(ctx context.Context, begun time.Time) {
+func (r *rounds) pause(ctx context.Context) {
 	next := time.NewTimer(r.timing.Pause())
 	defer next.Stop()
 	gap := time.NewTimer(minWakePause)
 	defer gap.Stop()
 	var wake <-chan struct{}
 	for {
-		pause, starting := r.timing.Starting(begun, time.Now(), r.lastWritten)
+		pause, starting := r.timing.Starting(r.begun, time.Now(), r.lastWritten)
 		if !starting {
 			pause = minWakePause
 		}
@@ -115,6 +119,9 @@ func (r *rounds) tryRegister(ctx context.Context) error {
 	}
 	node := r.wanted.DeepCopy()
 	facts := r.facts(ctx, node)
+	if ctx.Err() != nil { // parts that stop are no facts about the node
+		return ctx.Err()
+	}
 	node.Status = *nodestatus.Compute(nil, facts)
 	r.cfg.OnRegister()
 	made, err := r.create(ctx, node)
@@ -186,6 +193,9 @@ func (r *rounds) try(ctx context.Context, cached bool) error {
 	}
 	refresh(node, r.wanted)
 	facts := r.facts(ctx, node)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	node.Status = *nodestatus.Compute(&node.Status, facts)
 	r.detectMove(&old.Status.NodeInfo, &node.Status.NodeInfo)
 	differs := changed(old, node)
@@ -298,21 +308,50 @@ func (r *rounds) detectTwin(is *v1.NodeSystemInfo) {
 }
 
 // facts returns the current facts. If the addresses cannot be determined, the reported ones stay.
+// Readiness ends only after a fresh look at the inputs: a runtime that has just returned is not
+// down.
 func (r *rounds) facts(ctx context.Context, node *v1.Node) nodestatus.Facts {
-	facts, err := bounded(ctx, r.Node, findFacts, func(ctx context.Context) (nodestatus.Facts, error) {
-		return r.cfg.Facts(ctx), nil
-	})
-	if err != nil {
-		facts.NotReady = []string{err.Error()}
+	fresh := r.lookIfStale(ctx)
+	begun := time.Now()
+	facts := r.gather(ctx, node)
+	if r.awake.frozen() { // the deadlines of the calls have expired meanwhile
+		fresh = r.look(ctx, time.Now().Add(lookTimeout))
+		facts = r.gather(ctx, node)
+	}
+	if facts.Pressure == nil && nodestatus.Condition(&node.Status, v1.NodeMemoryPressure) == nil {
+		facts.Pressure = &nodestatus.Pressure{} // a new node has its conditions from the start
 	}
 	facts.Now = time.Now()
 	problems := r.cfg.NotReady()
+	if len(problems) > 0 && !fresh && nodestatus.Ready(&node.Status) {
+		_ = r.lookWithin(ctx, max(time.Second, r.cfg.CallTimeout-time.Since(begun)))
+		problems = r.cfg.NotReady()
+	}
 	r.wasReady = len(problems) == 0
 	facts.NotReady = slices.Concat(facts.NotReady, problems)
-	facts.Addresses, err = bounded(ctx, r.Node, findAddresses, func(ctx context.Context) ([]v1.NodeAddress, error) {
+	addresses, err := bounded(ctx, r.Node, findAddresses, func(ctx context.Context) ([]v1.NodeAddress, error) {
 		return r.cfg.Addressing.Addresses(ctx, node.Status.Addresses)
 	})
+	facts.Addresses = addresses
 	r.report("addresses", err)
+	return facts
+}
+
+// gather calls Config.Facts. If it hangs, the last facts stay, and the node is not ready.
+func (r *rounds) gather(ctx context.Context, node *v1.Node) nodestatus.Facts {
+	facts, err := bounded(ctx, r.Node, findFacts, func(ctx context.Context) (nodestatus.Facts, error) {
+		return r.cfg.Facts(ctx), nil
+	})
+	switch {
+	case err == nil:
+		r.gathered = &facts
+		return facts
+	case r.gathered != nil:
+		facts = *r.gathered
+	default:
+		facts.Port = node.Status.DaemonEndpoints.KubeletEndpoint.Port
+	}
+	facts.NotReady = []string{err.Error()}
 	return facts
 }
 
