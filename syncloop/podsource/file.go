@@ -58,9 +58,10 @@ const (
 	coalesce = 10 * time.Millisecond
 	// deletionDelay is the delay of a scan after a deletion, which replaces coalesce.
 	deletionDelay = 2 * time.Millisecond
-	// absence is the time for which a deleted file is ignored if it is written again at once, so that
-	// the sync loop sees the deletion. The pod restarts then, as with the upstream kubelet.
-	absence = 500 * time.Millisecond
+	// absence is the time for which a deleted file is ignored if it is written again at once:
+	// longestAbsence at most, until the set without it was handled. The pod restarts then, as with the
+	// upstream kubelet.
+	absence, longestAbsence = 20 * time.Millisecond, time.Second
 	// minStableAge is the age from which the times of a file prove that it is unchanged. Some file
 	// systems have a resolution of 2 s.
 	minStableAge = 3 * time.Second
@@ -128,6 +129,7 @@ func NewFileSource(cfg FileConfig) (*FileSource, error) {
 	f.store = store{dir: cfg.StateDir, decode: f.decode}
 	f.history = &history{
 		root: cfg.Path, removalDelay: cfg.Period, settle: settle, wasDeleted: f.hints.WasDeleted, returned: func(string) bool { return false },
+		handled:    func() bool { return cfg.Merger.hasHandledNewest(cfg.Source) },
 		loadStored: f.store.load, wasStored: f.store.has, files: map[string]*manifest{}, absent: map[string]time.Time{}, decode: f.decode,
 	}
 	return f, nil

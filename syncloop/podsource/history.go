@@ -53,7 +53,9 @@ type history struct {
 	// missingSince is the time since which the folder is missing.
 	missingSince time.Time
 	files        map[string]*manifest
-	// absent are deleted files, which are ignored until that time.
+	// handled reports whether the newest set was handled.
+	handled func() bool
+	// absent are deleted files with the time until which they are ignored.
 	absent map[string]time.Time
 }
 
@@ -209,14 +211,17 @@ func (l *history) stampOf(path string) stamp {
 
 func (l *history) applyFiles(s snapshot, busy func(string, time.Time) time.Duration, now time.Time, v *outcome) {
 	present := make(map[string]bool, len(s.files))
-	maps.DeleteFunc(l.absent, func(_ string, until time.Time) bool { return !now.Before(until) })
+	handled := l.handled()
+	maps.DeleteFunc(l.absent, func(_ string, until time.Time) bool {
+		return handled && !now.Before(until) || now.Sub(until) >= longestAbsence-absence
+	})
 	for _, r := range s.files {
 		if m := l.files[r.path]; m != nil && m.inSet() && !r.dangling && l.returned(r.path) {
 			v.removed = true
 			l.remove(r.path, now)
 		}
-		if until := l.absent[r.path]; now.Before(until) {
-			v.rescanWithin(until.Sub(now))
+		if until, ok := l.absent[r.path]; ok {
+			v.rescanWithin(cmp.Or(max(until.Sub(now), 0), absence))
 			continue
 		}
 		present[r.path] = !r.dangling

@@ -20,7 +20,7 @@ type folder map[string]string
 const testSettle, testHold = 250 * time.Millisecond, 20 * time.Second
 
 func newHistory() *history {
-	return &history{root: "/m", removalDelay: testHold, settle: testSettle, wasDeleted: func(string) bool { return false }, returned: func(string) bool { return false }, loadStored: func(string) *v1.Pod { return nil }, wasStored: func(string) bool { return false }, files: map[string]*manifest{}, absent: map[string]time.Time{}, decode: func(path string, data []byte) (*v1.Pod, error) {
+	return &history{root: "/m", removalDelay: testHold, settle: testSettle, wasDeleted: func(string) bool { return false }, returned: func(string) bool { return false }, handled: func() bool { return true }, loadStored: func(string) *v1.Pod { return nil }, wasStored: func(string) bool { return false }, files: map[string]*manifest{}, absent: map[string]time.Time{}, decode: func(path string, data []byte) (*v1.Pod, error) {
 		if why, bad := strings.CutPrefix(string(data), "!"); bad || why == "" {
 			return nil, errors.New(cmp.Or(why, "empty"))
 		}

@@ -53,8 +53,10 @@ type sourceState struct {
 	// delivered is true after the first set, ready after the first handled set.
 	delivered, ready bool
 	newest           []*v1.Pod
-	// read are the pods of the newest set that were last read.
-	read []*v1.Pod
+	// read are the pods of the newest set that were last read. readNewest is true after a read of the
+	// newest set, handledNewest after that set was handled.
+	read                      []*v1.Pod
+	readNewest, handledNewest bool
 	// emit is the newest emit of Set, or nil.
 	emit func(syncloop.Event)
 	// copies are the newest pods by the immutable objects that they were copied from.
@@ -152,7 +154,7 @@ func (m *Merger) store(source string, taken []*v1.Pod, refused []ignoredPod, con
 	defer m.mu.Unlock()
 	src := m.source(source)
 	src.copyPods(source, taken, constant, time.Now())
-	src.delivered = true
+	src.delivered, src.readNewest, src.handledNewest = true, false, false
 	if emit != nil {
 		src.emit = emit
 	}
@@ -292,6 +294,7 @@ func (m *Merger) Pods(source string) (pods []*v1.Pod, delivered bool) {
 	if !ok || !src.delivered {
 		return nil, false
 	}
+	src.readNewest = true
 	src.read = slices.DeleteFunc(slices.Clone(src.newest), func(pod *v1.Pod) bool { return m.owners[pod.UID] != source })
 	return slices.Clone(src.read), true
 }
@@ -303,7 +306,7 @@ func (m *Merger) Handled(source string) {
 	m.mu.Lock()
 	var heirs map[string]func(syncloop.Event)
 	if src, ok := m.sources[source]; ok && src.delivered {
-		src.ready = true
+		src.ready, src.handledNewest = true, src.readNewest
 		heirs = m.releaseUIDs(source, src)
 	}
 	m.mu.Unlock()
@@ -312,6 +315,14 @@ func (m *Merger) Handled(source string) {
 			emit(changed(name))
 		}
 	}
+}
+
+// hasHandledNewest reports whether the newest set of a source has been handled.
+func (m *Merger) hasHandledNewest(source string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	src := m.sources[source]
+	return src != nil && src.handledNewest
 }
 
 // Ready reports whether a set of every registered source has been handled. Before that, the

@@ -12,8 +12,8 @@ import (
 
 // The objects and the configuration of a scene are valid YAML without unknown fields.
 func TestObjectsAreValid(t *testing.T) {
-	t.Setenv("PODWRIGHT_IMAGE_TESTPROG", "127.0.0.1:5000/testprog:v1")
-	t.Setenv("PODWRIGHT_IMAGE_BUSYBOX", "127.0.0.1:5000/busybox:v1")
+	t.Setenv("PODWRIGHT_"+"IMAGE_TESTPROG", "127.0.0.1:5000/testprog:v1")
+	t.Setenv("PODWRIGHT_"+"IMAGE_BUSYBOX", "127.0.0.1:5000/busybox:v1")
 	s := &scene{node: "node-1"}
 	manifests := map[string]string{"static": s.static()}
 	for name := range podSpecs {

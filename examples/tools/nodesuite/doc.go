@@ -38,7 +38,7 @@
 // forward their arguments to this process, which runs the kubelet as its child.
 //
 // The images have the names of the suite, in the testbed's registry. They consist of Debian's
-// busybox, the suite's own programs, and small replacements for nginx, curl, nc, bash and nmeter (applets).
+// busybox, the suite's own programs, and small replacements for nginx, curl, bash and nmeter (applets).
 //
 // # Effects on the machine
 //
@@ -49,5 +49,6 @@
 // # Limits
 //
 // Images that need a public registry, systemd's D-Bus interface, a second NUMA node or swap are
-// missing, so some specs fail with both kubelets.
+// missing, so some specs fail with both kubelets. Specs that send UDP with nc, or read variables
+// with a dash in their name, fail with Debian's busybox.
 package main

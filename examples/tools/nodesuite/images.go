@@ -92,7 +92,7 @@ func suiteRecipes(p programs, busybox, pause v1.Image) ([]recipe, error) {
 	porter := filepath.Join(p.kubernetes, "test/images/agnhost/porter")
 	agnhost := image.Files{}.Program("agnhost", program("agnhost")).Link("agnhost-2", "agnhost").
 		Program("usr/bin/curl", program("applets")).Program("usr/bin/nmeter", program("applets")).
-		Program("usr/bin/nc", program("applets")).Program("bin/bash", program("applets")).
+		Program("bin/bash", program("applets")).
 		Program("localhost.crt", filepath.Join(porter, "localhost.crt")).Program("localhost.key", filepath.Join(porter, "localhost.key")).
 		Folder("uploads", 0o755).File("etc/passwd", users).File("etc/group", groups)
 	plain := []string{"sh"}

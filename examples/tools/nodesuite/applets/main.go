@@ -4,7 +4,6 @@
 //	nginx   writes /var/run/nginx.pid and serves a page on port 80
 //	curl    makes a GET request, with the flags that the suite uses
 //	nmeter  prints the time of day in UTC with milliseconds
-//	nc      sends the standard input to a UDP port and prints the reply
 //	bash    executes sh
 package main
 
@@ -32,8 +31,6 @@ func main() {
 		err = curl(os.Args[1:], os.Stdout)
 	case "nmeter":
 		fmt.Println(time.Now().UTC().Format("15:04:05.000"))
-	case "nc":
-		err = nc(os.Args[1:], os.Stdin, os.Stdout)
 	case "bash":
 		err = syscall.Exec("/bin/sh", append([]string{"sh"}, os.Args[1:]...), os.Environ())
 	default:
@@ -43,39 +40,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, filepath.Base(os.Args[0])+":", err)
 		os.Exit(1)
 	}
-}
-
-// nc supports the arguments that the suite uses: -w SECONDS -u HOST PORT.
-func nc(args []string, in io.Reader, out io.Writer) error {
-	if len(args) != 5 || args[0] != "-w" || args[2] != "-u" {
-		return fmt.Errorf("unsupported arguments %q", args)
-	}
-	seconds, err := strconv.Atoi(args[1])
-	if err != nil {
-		return err
-	}
-	conn, err := net.Dial("udp", net.JoinHostPort(args[3], args[4]))
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(time.Duration(seconds) * time.Second)); err != nil {
-		return err
-	}
-	text, err := io.ReadAll(in)
-	if err != nil {
-		return err
-	}
-	if _, err := conn.Write(text); err != nil {
-		return err
-	}
-	reply := make([]byte, 64<<10)
-	n, err := conn.Read(reply)
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(reply[:n])
-	return err
 }
 
 func nginx() error {
