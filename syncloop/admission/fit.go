@@ -177,7 +177,7 @@ func (f *Fit) preempt(pod *v1.Pod, staying []*v1.Pod, short []Shortage) error {
 		if podfacts.IsStatic(pod) {
 			return syncloop.Reject(short[0].Reason(), "%v", short[0])
 		}
-		return syncloop.Reject("UnexpectedAdmissionError", "%v", err)
+		return syncloop.Reject("UnexpectedAdmissionError", "Unexpected error while attempting to recover from admission failure: %v", err)
 	}
 	f.waiting[pod.UID] = pod
 	f.cfg.Logger.Info("preempting pods for a critical pod", "pod", pod.Namespace+"/"+pod.Name, "podUID", pod.UID, "victims", len(victims), "missing", short[0].String())

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -47,7 +46,8 @@ func chooseVictims(pod *v1.Pod, active []*v1.Pod, missing []Shortage) ([]*v1.Pod
 	}
 	all := slices.Concat(guaranteed, burstable, bestEffort)
 	if missing := need.without(all); len(missing) > 0 {
-		return nil, fmt.Errorf("preemption: stopping all %d preemptable pods would still leave a shortage of %s", len(all), missing)
+		err := fmt.Errorf("no set of running pods found to reclaim resources: %v", missing)
+		return nil, fmt.Errorf("preemption: error finding a set of pods to preempt: %w", err)
 	}
 	chosen := closest(guaranteed, need.without(burstable).without(bestEffort))
 	chosen = append(chosen, closest(burstable, need.without(chosen).without(bestEffort))...)
@@ -78,12 +78,13 @@ func (a amounts) without(pods []candidate) amounts {
 	return remaining
 }
 
+// String has the upstream kubelet's format, with its comma at the end.
 func (a amounts) String() string {
-	var parts []string
+	text := "["
 	for _, name := range a.names() {
-		parts = append(parts, fmt.Sprintf("%s: %d", name, a[name]))
+		text += fmt.Sprintf("(res: %v, q: %d), ", name, a[name])
 	}
-	return strings.Join(parts, ", ")
+	return text + "]"
 }
 
 // closest removes pods from a list that suffices until need is met. Each step takes the pod

@@ -56,7 +56,7 @@ func TestVictims(t *testing.T) {
 			active:  []*v1.Pod{newPod("cpu", list("cpu", "2")), newPod("rest", list("memory", "100")), newPod("both", list("cpu", "900m", "memory", "900"))},
 			missing: []Shortage{{Name: "cpu", Requested: 2000}, {Name: "memory", Requested: 1000}}, want: []string{"both", "cpu", "rest"},
 		},
-		"not enough": {active: []*v1.Pod{newPod("b", list("cpu", "1")), newPod("other", list("cpu", "9"), critical)}, missing: []Shortage{{Name: "cpu", Requested: 2500}}, err: "preemption: stopping all 1 preemptable pods would still leave a shortage of cpu: 1500"},
+		"not enough": {active: []*v1.Pod{newPod("b", list("cpu", "1")), newPod("other", list("cpu", "9"), critical)}, missing: []Shortage{{Name: "cpu", Requested: 2500}}, err: "preemption: error finding a set of pods to preempt: no set of running pods found to reclaim resources: [(res: cpu, q: 1500), ]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := chooseVictims(crit, tt.active, tt.missing)
