@@ -62,6 +62,8 @@ type builder struct {
 	// containers succeeded.
 	regularRan bool
 	restartAll bool
+	// overridden is true if the phase of old is Failed because of Override, and so not final.
+	overridden bool
 	// The container statuses point into cells and mounts.
 	cells    []cell
 	mounts   []v1.VolumeMountStatus
@@ -84,6 +86,7 @@ func newBuilder(in Input) *builder {
 		}
 	}
 	b.restartAll = b.restartAllTriggered()
+	b.overridden = b.failedByOverride()
 	return b
 }
 
@@ -151,18 +154,10 @@ func (b *builder) decide(s *v1.PodStatus) {
 	b.containerStatuses(s)
 	b.decidePhase(s)
 	b.otherConditions(s)
-	if b.in.Override == nil {
-		return
+	b.override(s)
+	if b.in.Terminal && podfacts.IsTerminalPhase(s.Phase) {
+		podstatus.EndContainers(b.in.Pod, b.api, s)
+		keepLast(s.InitContainerStatuses, b.old.InitContainerStatuses)
+		keepLast(s.ContainerStatuses, b.old.ContainerStatuses)
 	}
-	phase, reason, message := s.Phase, s.Reason, s.Message
-	b.in.Override(s)
-	if b.ended() {
-		s.Phase, s.Reason, s.Message = phase, reason, message
-		s.Conditions = slices.DeleteFunc(s.Conditions, func(c v1.PodCondition) bool { return podstatus.Shared(c.Type) })
-		b.copyCondition(s, v1.DisruptionTarget)
-	}
-}
-
-func (b *builder) ended() bool {
-	return podfacts.IsTerminalPhase(b.api.Phase) || podfacts.IsTerminalPhase(b.old.Phase)
 }

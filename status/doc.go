@@ -18,9 +18,10 @@
 // The runtime forgets: exited containers are removed, a node reboots, an agent restarts.
 // Therefore the previous status is an input. A seen exit code stays. A container that disappeared
 // while it ran gets exit code 137 and reason ContainerStatusUnknown, because its real exit code
-// is unknown. A restart count never decreases. A terminal phase is final. A condition keeps its
-// transition time until its status changes. A second call with the same input, and the first
-// result as the previous status, returns the same result.
+// is unknown. A restart count never decreases. A terminal phase is final, except for the phase that
+// Input.Override sets before the containers have stopped. A condition keeps its transition time
+// until its status changes. A second call with the same input, and the first result as the previous
+// status, returns the same result.
 //
 // A nil Input.Observed means unknown, not empty: containers, phase and addresses stay as in the
 // previous status.

@@ -80,10 +80,14 @@ type Input struct {
 	// Override changes the status before the conditions are computed, such as the status function
 	// of a kill. Optional. Its argument has containers, phase, the conditions of other components
 	// and DisruptionTarget. If the phase was final before, changes of the phase, its reason and
-	// DisruptionTarget have no effect. It may be called twice and must be pure.
+	// DisruptionTarget have no effect. A pod whose containers exited with 0 before the stop stays
+	// Succeeded; so does, once Terminal is set, a pod of restart policy Always whose containers
+	// exited with 0 after it. It may be called several times and must be pure: the phase Failed of
+	// the previous status is not final if Override sets it with the same reason and message.
 	Override func(*v1.PodStatus)
 	// Terminal is true if every container has stopped for good. The phase can then become final
-	// under every restart policy.
+	// under every restart policy. With a final phase, containers without a record of their end get
+	// exit code 137.
 	Terminal bool
 	// RecursiveReadOnly is true if the pod's runtime handler supports recursive read-only mounts.
 	RecursiveReadOnly bool

@@ -19,7 +19,7 @@ func (b *builder) decidePhase(s *v1.PodStatus) {
 	switch {
 	case podfacts.IsTerminalPhase(b.api.Phase):
 		s.Phase = b.api.Phase
-	case podfacts.IsTerminalPhase(b.old.Phase):
+	case podfacts.IsTerminalPhase(b.old.Phase) && !b.overridden:
 		s.Phase = b.old.Phase
 	case b.in.Fail != nil:
 		s.Phase, s.Reason, s.Message = v1.PodFailed, b.in.Fail.Reason, b.in.Fail.Message

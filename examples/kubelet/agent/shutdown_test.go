@@ -110,7 +110,11 @@ func newShutdownWorld(t *testing.T, test func(w *world, l *login, times string))
 	})
 }
 
-const endedWithNode = "Failed Terminated: Pod was terminated in response to imminent node shutdown. (True TerminationByKubelet: Pod was terminated in response to imminent node shutdown.)"
+// completedWithNode is the end of a pod of restart policy Always whose containers exit with 0.
+const (
+	endedWithNode     = "Failed Terminated: Pod was terminated in response to imminent node shutdown. (True TerminationByKubelet: Pod was terminated in response to imminent node shutdown.)"
+	completedWithNode = "Succeeded :  (True TerminationByKubelet: Pod was terminated in response to imminent node shutdown.)"
+)
 
 func (w *world) shown(name string) float64 {
 	families, err := w.agent.in.cfg.Metrics.Gatherer().Gather()
@@ -139,7 +143,7 @@ func TestNodeShutdown(t *testing.T) {
 		w.Sleep(4 * time.Second)
 		require.Empty(t, w.Running())
 		require.Equal(t, "Failed NodeShutdown: Pod was rejected: Pod was rejected as the node is shutting down.", w.ended("late"))
-		require.Equal(t, []string{endedWithNode, endedWithNode}, then, "reported before the lock is released")
+		require.Equal(t, []string{completedWithNode, endedWithNode}, then, "reported before the lock is released")
 		require.Zero(t, l.locks())
 		require.Contains(t, w.events("n"), "Shutdown")
 		times, err := shutdown.ReadTimes(file)
@@ -155,7 +159,7 @@ func TestNodeShutdown(t *testing.T) {
 		w.put(bound("after", "after"))
 		w.Sleep(3 * time.Second)
 		require.Equal(t, map[string][]uint32{"after": {0}}, w.Running())
-		require.Equal(t, endedWithNode, w.ended("web"))
+		require.Equal(t, completedWithNode, w.ended("web"))
 
 		w.stop()
 		require.Zero(t, l.locks())

@@ -18,10 +18,7 @@ import (
 // not changed.
 func Finalize(pod *v1.Pod, s v1.PodStatus, now time.Time) v1.PodStatus {
 	s = *s.DeepCopy()
-	if wasInitialized(pod) {
-		endUnseen(s.ContainerStatuses)
-	}
-	endUnseen(withoutUnstarted(s.InitContainerStatuses))
+	EndContainers(pod, &pod.Status, &s)
 	if !podfacts.IsStatic(pod) && !podfacts.IsTerminalPhase(s.Phase) {
 		s.Phase = v1.PodFailed
 	}
@@ -34,20 +31,29 @@ func Finalize(pod *v1.Pod, s v1.PodStatus, now time.Time) v1.PodStatus {
 	return WithReadiness(pod, s, now)
 }
 
+// EndContainers gives exit code 137 and reason ContainerStatusUnknown to the containers in s that
+// may have run and have no record of their end. api is the status in the API server.
+func EndContainers(pod *v1.Pod, api, s *v1.PodStatus) {
+	if wasInitialized(pod, api) {
+		endUnseen(s.ContainerStatuses)
+	}
+	endUnseen(withoutUnstarted(s.InitContainerStatuses))
+}
+
 // wasInitialized reports whether regular containers could start, according to the API server's
 // status.
-func wasInitialized(pod *v1.Pod) bool {
+func wasInitialized(pod *v1.Pod, api *v1.PodStatus) bool {
 	inits := pod.Spec.InitContainers
 	if len(inits) == 0 {
 		return true
 	}
-	for i := range pod.Status.ContainerStatuses {
-		if hasStarted(&pod.Status.ContainerStatuses[i]) {
+	for i := range api.ContainerStatuses {
+		if hasStarted(&api.ContainerStatuses[i]) {
 			return true
 		}
 	}
 	last := &inits[len(inits)-1]
-	status := Find(pod.Status.InitContainerStatuses, last.Name)
+	status := Find(api.InitContainerStatuses, last.Name)
 	switch {
 	case status == nil:
 		return false
