@@ -1,11 +1,17 @@
-// Package probetest has an in-memory probe.Prober for tests of users of package probe. It follows
-// a script and records its calls. It works in real time and in a synctest bubble, and is safe for
-// concurrent use.
+// Package probetest has an in-memory probe.Prober for tests of users of package probe, and a suite
+// for probers (Run). The in-memory prober follows a script and records its calls. It works in real
+// time and in a synctest bubble, and is safe for concurrent use.
 //
 //	prober := &probetest.Prober{}
 //	prober.Script("web", probe.Readiness,
 //		probetest.Step{Verdict: probe.Failure, Output: "not yet"},
 //		probetest.Step{Verdict: probe.Success})
+//
+// Run tests a Prober of your own:
+//
+//	probetest.Run(t, func(t *testing.T) probetest.Subject {
+//		return probetest.Subject{Prober: mine, Healthy: target(t, "up"), Failing: target(t, "down")}
+//	})
 //
 // Runnable example: ExampleProber in probetest_test.go.
 package probetest
