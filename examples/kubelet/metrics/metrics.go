@@ -16,7 +16,11 @@
 // with them (Probes), and by configuration, such as drivers and runtime handlers. No label has a
 // value chosen by a client or a pod.
 //
-// Not implemented: kubelet_device_plugin_* and kubelet_pod_resources_endpoint_*.
+// Not implemented, with the features that they count: kubelet_device_plugin_*, dra_*,
+// kubelet_pod_resources_endpoint_*, kubelet_cpu_manager_*, kubelet_memory_manager_*,
+// kubelet_topology_manager_*, kubelet_container_aligned_compute_resources_*, resource_manager_*,
+// kubelet_memory_qos_* and kubelet_started_host_process_containers_*. The file
+// examples/kubelet/e2e/testdata/metrics_differences.txt has all differences with reasons.
 //
 // Runnable example: Example in example_test.go.
 package metrics
