@@ -24,14 +24,14 @@ func FuzzMerger(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script []byte) {
 		plain, constant := newMerger(t, MergerConfig{}), newMerger(t, MergerConfig{})
 		pool := map[[2]byte]*v1.Pod{}
-		var set []*v1.Pod
+		var set, taken []*v1.Pod
 		for i := 0; i+1 < len(script); i += 2 {
 			if script[i] != 0xff {
 				set = append(set, fuzzPod(pool, script[i], script[i+1]))
 				continue
 			}
 			require.Equal(t, plain.Set("s", set), constant.SetConstant("s", set, nil))
-			taken, _, _ := choose(set)
+			taken, _, _ = choose(set, taken)
 			for _, m := range []*follower{plain, constant} {
 				pods, _ := m.Pods("s")
 				require.Len(t, pods, len(taken))

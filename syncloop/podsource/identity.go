@@ -56,11 +56,22 @@ type ignoredPod struct {
 	message string
 }
 
-// choose splits a set into the pods to take and the pods to ignore. The error names the pods
-// without identity.
-func choose(pods []*v1.Pod) (taken []*v1.Pod, refused []ignoredPod, err error) {
+// choose splits a set into the pods to take and the pods to ignore. Of several pods with one name or
+// UID it takes the one of the previous set, or else the first. The error names the pods without
+// identity.
+func choose(pods, previous []*v1.Pod) (taken []*v1.Pod, refused []ignoredPod, err error) {
 	var errs []error
 	set := newClaims(len(pods))
+	before := make(map[identity]bool, len(previous))
+	for _, pod := range previous {
+		before[identityOf(pod)] = true
+	}
+	kept := make(map[*v1.Pod]bool, len(previous))
+	for _, pod := range pods {
+		if pod != nil && before[identityOf(pod)] && podfacts.CheckNames(pod) == nil && set.add(pod, "another pod of the set") == "" {
+			kept[pod] = true
+		}
+	}
 	for i, pod := range pods {
 		if pod == nil {
 			refused = append(refused, ignoredPod{message: fmt.Sprintf("pods[%d] is nil", i)})
@@ -76,7 +87,12 @@ func choose(pods []*v1.Pod) (taken []*v1.Pod, refused []ignoredPod, err error) {
 			refused = append(refused, ignoredPod{pod, err.Error()})
 			continue
 		}
-		if refusal := set.add(pod, "an earlier pod of the set"); refusal != "" {
+		if kept[pod] {
+			delete(kept, pod) // a repetition is refused
+			taken = append(taken, pod)
+			continue
+		}
+		if refusal := set.add(pod, "another pod of the set"); refusal != "" {
 			refused = append(refused, ignoredPod{pod, refusal})
 			continue
 		}

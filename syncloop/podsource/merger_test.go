@@ -167,14 +167,33 @@ func TestMergerIgnoresDuplicates(t *testing.T) {
 	}
 	require.Equal(t, []string{"ADD a/1 d/3"}, trace(m.Changes("api")))
 	require.Equal(t, []string{
-		"Warning FailedValidation a pod from api ignored: metadata.name: pod ns/a is already defined by an earlier pod of the set",
-		"Warning FailedValidation b pod from api ignored: metadata.uid: 1 is already the UID of pod ns/a, defined by an earlier pod of the set",
+		"Warning FailedValidation a pod from api ignored: metadata.name: pod ns/a is already defined by another pod of the set",
+		"Warning FailedValidation b pod from api ignored: metadata.uid: 1 is already the UID of pod ns/a, defined by another pod of the set",
 	}, events)
 	require.NoError(t, m.Set("other", set[1:2]))
 	require.Equal(t, []string{"ADD a/2"}, trace(m.Changes("other")))
 	require.NoError(t, m.Set("api", set[:1]))
 	require.NoError(t, m.Set("api", set[:2]))
 	require.Len(t, events, 3, "the pod was missing from a set")
+}
+
+// A later pod with the UID of a handled one does not replace it, in any order of the set.
+func TestMergerKeepsTheEarlierOwnerOfAUID(t *testing.T) {
+	var events []string
+	m := newMerger(t, MergerConfig{Event: func(ref v1.ObjectReference, _, _, message string) {
+		events = append(events, ref.Name+" "+message)
+	}})
+	a, other := newPod("a", "1"), newPod("other", "1")
+	require.NoError(t, m.Set("api", []*v1.Pod{a}))
+	require.Equal(t, []string{"ADD a/1"}, trace(m.Changes("api")))
+	m.Handled("api")
+	for range 2 {
+		require.NoError(t, m.Set("api", []*v1.Pod{other, a}))
+		require.Empty(t, m.Changes("api"))
+	}
+	require.Equal(t, []string{"other pod from api ignored: metadata.uid: 1 is already the UID of pod ns/a, defined by another pod of the set"}, events)
+	require.NoError(t, m.Set("api", []*v1.Pod{other}))
+	require.NotEmpty(t, m.Changes("api"), "the owner was removed")
 }
 
 // Names that cannot be parts of paths are refused from every source, and affect no other pod.

@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -94,9 +95,13 @@ func (s *Source) news(names []types.NamespacedName) {
 }
 
 // own returns the pods of the node. A server or proxy that ignores the selector sends all pods of the
-// cluster.
+// cluster. The oldest are first, because the merger takes the first of several pods with one UID.
 func (s *Source) own() []*v1.Pod {
-	return slices.DeleteFunc(s.feed.All(), func(p *v1.Pod) bool { return p.Spec.NodeName != s.cfg.NodeName })
+	pods := slices.DeleteFunc(s.feed.All(), func(p *v1.Pod) bool { return p.Spec.NodeName != s.cfg.NodeName })
+	slices.SortFunc(pods, func(a, b *v1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return pods
 }
 
 // deliver passes complete sets to the merger. The feed replaces changed pods only, so unchanged
