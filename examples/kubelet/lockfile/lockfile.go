@@ -53,6 +53,9 @@ func Acquire(ctx context.Context, path string) (*Lock, error) {
 		if err := errors.Join(err, l.Close()); err != nil {
 			return nil, fmt.Errorf("lock file %s: %w", path, err)
 		}
+		if ctx.Err() != nil { // the file was replaced after each open
+			return nil, fmt.Errorf("lock file %s: %w", path, run.EndOf(ctx))
+		}
 	}
 }
 
