@@ -57,7 +57,7 @@ type ignoredPod struct {
 }
 
 // choose splits a set into the pods to take and the pods to ignore. Of several pods with one name or
-// UID it takes the one of the previous set, or else the first. The error names the pods without
+// UID it takes a pod of the previous set, or else the first. The error names the pods without
 // identity.
 func choose(pods, previous []*v1.Pod) (taken []*v1.Pod, refused []ignoredPod, err error) {
 	var errs []error

@@ -105,8 +105,8 @@ func (m *Merger) source(name string) *sourceState {
 // Set replaces the complete set of pods of a source; an empty set means that it has none. The pods
 // are copied, and the copies get the API server's defaults (see Default). Set registers the source. It ignores these pods, with a warning, and takes the others:
 //
-//   - of several pods with one name and namespace, or one UID, all but the one of the previous set,
-//     or else the first;
+//   - of several pods with one name and namespace, or one UID, all but a pod of the previous set, or
+//     else the first;
 //   - pods with the UID of another source's pod, until that pod is removed;
 //   - pods with names that are unsafe in paths;
 //   - nil pods, and pods without UID, name or namespace. For these Set also returns an error, which wraps

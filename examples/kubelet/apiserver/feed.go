@@ -141,7 +141,7 @@ func (f *Feed[T, L]) source() listWatch {
 func (f *Feed[T, L]) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	o.FieldSelector = f.cfg.FieldSelector
 	l, more, err := f.page(ctx, o)
-	if err != nil || !more { // the first pages prove nothing about the next ones
+	if err != nil || !more { // the next page may fail
 		f.record(ctx, err)
 	}
 	if err != nil {
@@ -150,7 +150,7 @@ func (f *Feed[T, L]) list(ctx context.Context, o metav1.ListOptions) (runtime.Ob
 	return l, nil
 }
 
-// maxPages bounds the responses of one list. Their total size is bounded like that of one response.
+// maxPages bounds the responses of one list. maxResponse bounds their total size.
 const maxPages = 1000
 
 // page reads and checks a page of a list. more is true if another one follows.

@@ -82,6 +82,10 @@ type addressed struct {
 func (a *addressed) RemoteAddr() net.Addr { return named(a.from + ":1") }
 func (a *addressed) Close() error         { a.ended = true; return nil }
 
+func (a *addressed) Read(p []byte) (int, error) { return len(p), nil }
+
+func ended(conn *metered) bool { return conn.Conn.(*addressed).ended }
+
 type named string
 
 func (named) Network() string  { return "tcp" }
@@ -108,8 +112,9 @@ func TestRoomForConnections(t *testing.T) {
 		{"only busy users", []string{userBusy, userBusy, strange}, nil, userBusy, -1, false},
 	} {
 		all := &connections{limits: limits{connections: 3, authenticated: 2}, open: map[net.Conn]connection{}}
-		connect := func(kind, from string) (*addressed, bool) {
-			conn, served := &addressed{from: from}, true
+		connect := func(kind, from string) (*metered, bool) {
+			at := &addressed{from: from}
+			conn, served := &metered{Conn: at, all: all}, true
 			all.changed(conn, http.StateNew)
 			if kind != strange {
 				all.changed(conn, http.StateActive)
@@ -124,7 +129,7 @@ func TestRoomForConnections(t *testing.T) {
 			}
 			return conn, served
 		}
-		var open []*addressed
+		var open []*metered
 		for i, kind := range c.open {
 			from := "192.0.2.1"
 			if c.from != nil {
@@ -136,14 +141,39 @@ func TestRoomForConnections(t *testing.T) {
 		}
 		newest, ok := connect(c.newest, "203.0.113.1")
 		require.Equal(t, c.ok, ok, c.name)
-		require.False(t, newest.ended, c.name)
+		require.False(t, ended(newest), c.name)
 		for i, conn := range open {
-			require.Equal(t, i == c.ends, conn.ended, "%s: %d", c.name, i)
+			require.Equal(t, i == c.ends, ended(conn), "%s: %d", c.name, i)
 		}
 		for _, conn := range append(open, newest) {
 			all.changed(conn, http.StateClosed)
 		}
 		require.Empty(t, all.open)
+	}
+}
+
+// Large requests before authentication end at a limit of their sum, the largest first. Other
+// connections stay, and so do large requests of users.
+func TestBoundedMemoryBeforeAuthentication(t *testing.T) {
+	all := &connections{limits: limits{connections: 100, authenticated: 2, received: 1 << 20}, open: map[net.Conn]connection{}}
+	open := func(size int) *metered {
+		conn := &metered{Conn: &addressed{from: "192.0.2.1"}, all: all}
+		all.changed(conn, http.StateNew)
+		all.changed(conn, http.StateActive)
+		_, err := conn.Read(make([]byte, size))
+		require.NoError(t, err)
+		return conn
+	}
+	small, user, next, large := open(1000), open(1), open(500<<10), open(600<<10)
+	require.True(t, ended(large))
+	require.False(t, ended(next))
+
+	require.True(t, all.authenticated(user))
+	_, _ = user.Read(make([]byte, 10<<20))
+	all.changed(next, http.StateIdle)
+	last := open(600 << 10)
+	for _, conn := range []*metered{small, user, next, last} {
+		require.False(t, ended(conn))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/podwright/podwright/examples/kubelet/server/auth"
@@ -25,6 +26,9 @@ type limits struct {
 	// connections is the maximum number of connections. If authenticated is positive, it applies to
 	// those without an authenticated request only, and authenticated to all others.
 	connections, authenticated int
+	// received bounds the bytes of unfinished requests of connections without an authenticated
+	// request, which may all be in memory.
+	received int64
 }
 
 const (
@@ -45,14 +49,19 @@ const (
 	// maxConnections is the maximum number of connections of Serve. ServeAPI has maxStrangers
 	// connections before authentication and maxAuthenticated others; see connections.
 	maxConnections, maxStrangers, maxAuthenticated = 128, 1024, 2048
+	// maxReceived bounds the bytes of unfinished requests before authentication.
+	maxReceived = 32 << 20
+	// receivedStep is the number of bytes of a connection after which the sum is checked.
+	receivedStep = 64 << 10
 )
 
 // Serve serves handler on the listener until ctx is done, and waits for its requests. It closes
 // connections that do not read a response within 30 s or are idle for 30 s. At most 128 connections
 // are open. For a new one, Serve closes the longest idle one or, if all are busy, the one with the
-// longest request. The handler's responses must therefore be short.
+// longest request. The handler's responses must therefore be short. Unfinished requests have at most
+// 32 MiB; beyond that, Serve closes the connection with the largest.
 func Serve(ctx context.Context, l net.Listener, handler http.Handler, log *slog.Logger) error {
-	return serve(ctx, l, nil, handler, log, limits{header: headerTimeout, read: quick, write: quick, idle: quick, connections: maxConnections})
+	return serve(ctx, l, nil, handler, log, limits{header: headerTimeout, read: quick, write: quick, idle: quick, connections: maxConnections, received: maxReceived})
 }
 
 // ServeAPI serves the kubelet API over TLS until ctx is done, and waits for its requests and
@@ -62,13 +71,14 @@ func Serve(ctx context.Context, l net.Listener, handler http.Handler, log *slog.
 //
 // At most 1024 connections are open that have made no authenticated request. For a new one,
 // ServeAPI closes the oldest of the client address with the most of them. So clients without
-// credentials cannot lock out others. Further 2048 connections, not counting sessions, are for
+// credentials cannot lock out others. Their unfinished requests have at most 32 MiB; beyond that,
+// ServeAPI closes the connection with the largest. Further 2048 connections, not counting sessions, are for
 // authenticated clients, whose requests reach NewAPI with a user (auth.WithUser) other than
 // auth.Anonymous. For a new one, ServeAPI closes the longest idle one; if all are busy, the request
 // gets status 429.
 func ServeAPI(ctx context.Context, l net.Listener, secure *tls.Config, handler http.Handler, log *slog.Logger) error {
 	return serve(ctx, l, secure, handler, log, limits{
-		header: strangeHeader, read: strange, write: strange, idle: 90 * time.Second, connections: maxStrangers, authenticated: maxAuthenticated,
+		header: strangeHeader, read: strange, write: strange, idle: 90 * time.Second, connections: maxStrangers, authenticated: maxAuthenticated, received: maxReceived,
 	})
 }
 
@@ -103,6 +113,7 @@ type connKey struct{}
 
 func serve(ctx context.Context, l net.Listener, secure *tls.Config, handler http.Handler, log *slog.Logger, limits limits) error {
 	conns := &connections{limits: limits, open: map[net.Conn]connection{}}
+	l = meteredListener{l, conns}
 	var requests run.Group
 	srv := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -185,6 +196,9 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 			c.makeRoom(conn)
 		}
 	case known: // not closed to make room
+		if state == http.StateIdle {
+			meterOf(conn).received.Store(0) // the requests have ended
+		}
 		is.active, is.since = state == http.StateActive, now
 		c.open[conn] = is
 	}
@@ -257,10 +271,67 @@ func (c *connections) first(selected func(net.Conn) bool, before func(a, b conne
 // close closes a connection without the closing message of TLS, which a client could block.
 func (c *connections) close(conn net.Conn) {
 	delete(c.open, conn)
+	_ = meterOf(conn).Close()
+}
+
+// shed closes the connection with the largest unfinished request, if the sum exceeds the limit.
+func (c *connections) shed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var sum, most int64
+	var largest net.Conn
+	for conn, is := range c.open {
+		if is.authenticated {
+			continue
+		}
+		n := meterOf(conn).received.Load()
+		sum += n
+		if n > most {
+			largest, most = conn, n
+		}
+	}
+	if sum > c.limits.received {
+		c.close(largest)
+	}
+}
+
+// meteredListener counts the bytes of its connections.
+type meteredListener struct {
+	net.Listener
+	all *connections
+}
+
+// Accept implements net.Listener.
+func (l meteredListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &metered{Conn: conn, all: l.all}, nil
+}
+
+// metered is a connection without TLS that counts the received bytes since the last request.
+type metered struct {
+	net.Conn
+	all      *connections
+	received atomic.Int64
+}
+
+// Read implements net.Conn.
+func (m *metered) Read(p []byte) (int, error) {
+	n, err := m.Conn.Read(p)
+	if sum := m.received.Add(int64(n)); sum/receivedStep != (sum-int64(n))/receivedStep {
+		m.all.shed()
+	}
+	return n, err
+}
+
+// meterOf returns the metered connection below TLS.
+func meterOf(conn net.Conn) *metered {
 	if secured, ok := conn.(*tls.Conn); ok {
 		conn = secured.NetConn()
 	}
-	_ = conn.Close()
+	return conn.(*metered)
 }
 
 // source returns the address of the client without its port.
