@@ -125,7 +125,7 @@ func run(ctx context.Context, o options) (int, error) {
 			logf("%s: %s", d.name, k.name)
 			found, err := perform(ctx, c, d, k, o)
 			if err != nil {
-				return 0, fmt.Errorf("%s: %s: %w", d.name, k.name, err)
+				return report(os.Stdout, all.comparisons()), fmt.Errorf("%s: %s: %w", d.name, k.name, err)
 			}
 			for _, r := range found {
 				all.put(r)

@@ -252,8 +252,10 @@ func (s *scene) pod(name string) string {
 	return "{metadata: {name: " + name + labels + "}, spec: {nodeName: " + s.node + ", terminationGracePeriodSeconds: 1, " + images(spec) + "}}"
 }
 
+// static returns the manifest of a static pod. Upstream reads a file as JSON if it begins with a
+// brace.
 func (s *scene) static() string {
-	return "{apiVersion: v1, kind: Pod, metadata: {name: static, namespace: " + s.node + "}, spec: {terminationGracePeriodSeconds: 1, " + images("containers: ["+probed+"]") + "}}"
+	return "apiVersion: v1\nkind: Pod\nmetadata: {name: static, namespace: " + s.node + "}\nspec: {terminationGracePeriodSeconds: 1, " + images("containers: ["+probed+"]") + "}\n"
 }
 
 func images(spec string) string {
