@@ -132,6 +132,23 @@ func TestRotation(t *testing.T) {
 	}, "10.0.0.1")
 }
 
+// A certificate that is due for replacement from the start, because kube-controller-manager dates it
+// back by five minutes, is replaced, but not without pauses.
+func TestRotationHasPauses(t *testing.T) {
+	rotating(t, func(t *testing.T, r *rotation) {
+		r.ca.backdate = 5 * time.Minute
+		count := 0
+		for began := time.Now(); time.Since(began) < time.Minute; pass(100 * time.Millisecond) {
+			for _, request := range r.pending() {
+				r.issue(request, 25*time.Second)
+				count++
+			}
+		}
+		require.InDelta(t, time.Minute/pauseMin, count, 2)
+		require.NotNil(t, r.Current())
+	}, "10.0.0.1")
+}
+
 // An expired certificate is not returned.
 func TestExpired(t *testing.T) {
 	rotating(t, func(t *testing.T, r *rotation) {

@@ -33,6 +33,8 @@ type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	pem  []byte
+	// backdate is the age of new certificates.
+	backdate time.Duration
 }
 
 func newAuthority(t testing.TB) *authority {
@@ -59,11 +61,11 @@ func certPEM(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// sign signs a request. The certificate is valid from now on.
+// sign signs a request. The certificate remains valid for the given time.
 func (a *authority) sign(r *x509.CertificateRequest, key crypto.PublicKey, valid time.Duration) []byte {
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: r.Subject, DNSNames: r.DNSNames, IPAddresses: r.IPAddresses,
-		NotBefore: time.Now(), NotAfter: time.Now().Add(valid),
+		NotBefore: time.Now().Add(-a.backdate), NotAfter: time.Now().Add(valid),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 	}, a.cert, key, a.key)
 	require.NoError(a.t, err)

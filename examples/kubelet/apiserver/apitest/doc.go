@@ -8,7 +8,8 @@
 //	client, err := apiserver.New(apiserver.Config{Kubeconfig: server.Kubeconfig, Dial: server.Dial, UserAgent: "test"})
 //
 // Start serves in memory, so that a whole test can run in a synctest bubble and pass hours of
-// virtual time. StartTLS serves a loopback port with certificates of its own.
+// virtual time. StartSecure does so with TLS, rejects expired and missing credentials, and signs
+// certificate requests. StartTLS serves a loopback port with certificates of its own.
 //
 // A Server is safe for concurrent use. It has no validation, admission or authorization: it accepts
 // requests that a real server refuses.

@@ -23,7 +23,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
 )
 
-// Server is an API server in memory. Create it with New, Start or StartTLS. It is safe for
+// Server is an API server in memory. Create it with New, Start, StartSecure or StartTLS. It is safe for
 // concurrent use.
 type Server struct {
 	// Kubeconfig is the path of a kubeconfig for the server. It is empty after New.
@@ -36,6 +36,7 @@ type Server struct {
 	mu     sync.Mutex
 	table  table
 	tokens int
+	security
 	reviewers
 	endpoint
 }
@@ -195,7 +196,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // the client has disconnected
 	}
 	c.Body = body
-	if s.faulty(w, r, c) {
+	if s.rejects(w, r, c) || s.faulty(w, r, c) {
 		return
 	}
 	if c.Verb == "watch" {
@@ -323,6 +324,9 @@ func (s *Server) store(c Call, gvk schema.GroupVersionKind) (runtime.Object, err
 		k.name = obj.GetName()
 		if k.name == "" {
 			return nil, apierrors.NewBadRequest("metadata.name is required")
+		}
+		if err := s.signNew(obj); err != nil {
+			return nil, err
 		}
 		return s.table.create(k, obj)
 	}

@@ -30,13 +30,18 @@ type endpoint struct {
 
 // Start serves a new Server in memory until the test ends. It works in a synctest bubble.
 func Start(t testing.TB) *Server {
+	s := newInMemory(t, Kubeconfig("http://server.test", "token: secret"))
+	serve(t, s, s.listener, func(srv *http.Server) error { return srv.Serve(s.listener) })
+	return s
+}
+
+func newInMemory(t testing.TB, kubeconfig string) *Server {
 	s := New()
 	s.listener, s.opened = memnet.Listen(0), connrotation.NewConnectionTracker()
 	s.Kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(s.Kubeconfig, []byte(Kubeconfig("http://server.test", "token: secret")), 0o600); err != nil {
+	if err := os.WriteFile(s.Kubeconfig, []byte(kubeconfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	serve(t, s, s.listener, func(srv *http.Server) error { return srv.Serve(s.listener) })
 	return s
 }
 
@@ -56,7 +61,7 @@ func serve(t testing.TB, s *Server, l net.Listener, run func(*http.Server) error
 	})
 }
 
-// Dial connects to a Server that was started with Start.
+// Dial connects to a Server that was started with Start or StartSecure.
 func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if s.down.Load() {
 		return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}

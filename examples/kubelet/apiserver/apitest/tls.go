@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"net/http"
@@ -57,29 +58,36 @@ func (a *Authority) newKey() *ecdsa.PrivateKey {
 
 // Sign returns the certificate for a certificate signing request in PEM, valid from now on.
 func (a *Authority) Sign(request []byte, notAfter time.Time) (certPEM []byte) {
-	block, _ := pem.Decode(request)
-	if block == nil {
-		a.t.Fatal("the request is not in PEM format")
-	}
-	r, err := x509.ParseCertificateRequest(block.Bytes)
+	certPEM, err := a.sign(request, time.Now(), notAfter)
 	a.check(err)
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: r.Subject, DNSNames: r.DNSNames, IPAddresses: r.IPAddresses,
-		NotBefore: time.Now(), NotAfter: notAfter, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}, a.cert, r.PublicKey, a.key)
-	a.check(err)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return certPEM
 }
 
-// Issue returns a certificate and its key as PEM, valid for the loopback address and for a client
-// of that name.
+func (a *Authority) sign(request []byte, notBefore, notAfter time.Time) (certPEM []byte, err error) {
+	block, _ := pem.Decode(request)
+	if block == nil {
+		return nil, errors.New("the request is not in PEM format")
+	}
+	r, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: r.Subject, DNSNames: r.DNSNames, IPAddresses: r.IPAddresses,
+		NotBefore: notBefore, NotAfter: notAfter, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}, a.cert, r.PublicKey, a.key)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), err
+}
+
+// Issue returns a certificate and its key as PEM, valid for the loopback address, for server.test,
+// and for a client of that name.
 func (a *Authority) Issue(name string, notAfter time.Time) (certPEM, keyPEM []byte) {
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	a.check(err)
 	key := a.newKey()
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name, Organization: []string{"system:nodes"}},
-		NotBefore: notAfter.Add(-48 * time.Hour), NotAfter: notAfter, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: notAfter.Add(-48 * time.Hour), NotAfter: notAfter, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"server.test"},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}, a.cert, &key.PublicKey, a.key)
 	a.check(err)
