@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ type outage struct {
 	*world
 	authority  *apitest.Authority
 	kubeconfig string
-	otherCA    bool // the server's certificate is not of the authority in the kubeconfig
+	otherCA    atomic.Bool // the server's certificate is not of the authority in the kubeconfig
 }
 
 func (o *outage) path(name string) string { return filepath.Join(o.dir, name) }
@@ -66,7 +67,7 @@ func (o *outage) unauthorized(allowed func(apitest.Call) bool) {
 }
 
 func (o *outage) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if o.otherCA {
+	if o.otherCA.Load() {
 		return nil, x509.UnknownAuthorityError{}
 	}
 	return o.api.Dial(ctx, network, address)
@@ -108,12 +109,12 @@ func TestOutageOfTheCredential(t *testing.T) {
 			valid := time.Now().Add(5 * time.Minute)
 			o.unauthorized(func(apitest.Call) bool { return !time.Now().Before(valid) })
 		}, nothing, func(o *outage) { o.Sleep(5 * time.Minute) }, ""},
-		"another authority": {true, func(o *outage) { o.use(time.Now().Add(40 * time.Hour)); o.otherCA = true }, nothing, func(o *outage) { o.otherCA = false }, ""},
+		"another authority": {true, func(o *outage) { o.use(time.Now().Add(40 * time.Hour)); o.otherCA.Store(true) }, nothing, func(o *outage) { o.otherCA.Store(false) }, ""},
 		"token expired": {false, func(o *outage) {
 			o.write("kubeconfig", []byte(apitest.Kubeconfig("https://server.test", "token: old")))
-			o.otherCA = true
+			o.otherCA.Store(true)
 		}, nothing, func(o *outage) {
-			o.otherCA = false
+			o.otherCA.Store(false)
 			o.write("kubeconfig", []byte(apitest.Kubeconfig("http://server.test", "token: new")))
 		}, ""},
 	} {
