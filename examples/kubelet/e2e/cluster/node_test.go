@@ -98,6 +98,18 @@ func configDir(t *testing.T, settings string) string {
 }
 
 func (n *node) prepare(t *testing.T, rt tb.Runtime, flags []string) {
+	n.configure(t, rt, flags)
+	n.namespace = n.name
+	n.do(t, "create", "namespace", n.namespace)
+	n.until(t, "pods have a service account", func() error {
+		return n.try("get", "serviceaccount", "default")
+	})
+	t.Cleanup(func() { n.cleanUp(t) })
+}
+
+// configure prepares all that needs no API server.
+func (n *node) configure(t *testing.T, rt tb.Runtime, flags []string) {
+	t.Helper()
 	var err error
 	n.runtime = rt
 	n.cri, err = cri.DialRuntime(t.Context(), cri.ClientConfig{Endpoint: rt.Endpoint})
@@ -114,12 +126,6 @@ func (n *node) prepare(t *testing.T, rt tb.Runtime, flags []string) {
 		"--config=" + config, "--root-dir=" + n.root, "--container-runtime-endpoint=" + rt.Endpoint, "--pod-manifest-path=" + n.manifests,
 		"--hostname-override=" + n.name, "--healthz-port=0", "--v=4", "--fail-cgroupv1=false", "--cgroup-root=/podwright-" + n.name, "--port=" + freePort(t), "--client-ca-file=" + n.CA, "--kubeconfig=" + n.NodeKubeconfig(t, n.name, 0),
 	}, flags...)
-	n.namespace = n.name
-	n.do(t, "create", "namespace", n.namespace)
-	n.until(t, "pods have a service account", func() error {
-		return n.try("get", "serviceaccount", "default")
-	})
-	t.Cleanup(func() { n.cleanUp(t) })
 }
 
 func freePort(t testing.TB) string {
