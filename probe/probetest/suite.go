@@ -106,7 +106,7 @@ func hungIsFailure(ctx context.Context, s Subject) error {
 	target.Timeout = time.Second
 	ctx, cancel := context.WithTimeout(ctx, target.Timeout)
 	defer cancel()
-	result, err, after := call(ctx, s, target)
+	result, after, err := call(ctx, s, target)
 	switch {
 	case after > late:
 		return fmt.Errorf("Probe returned %v after the end of its context", after.Round(time.Millisecond))
@@ -127,16 +127,18 @@ func cancelled(ctx context.Context, s Subject) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer time.AfterFunc(100*time.Millisecond, cancel).Stop()
-	return inTime(call(ctx, s, target))
+	_, after, _ := call(ctx, s, target)
+	return inTime(after)
 }
 
 func endedContext(ctx context.Context, s Subject) error {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
-	return inTime(call(ctx, s, s.Healthy))
+	_, after, _ := call(ctx, s, s.Healthy)
+	return inTime(after)
 }
 
-func inTime(_ probe.Result, _ error, after time.Duration) error {
+func inTime(after time.Duration) error {
 	if after > late {
 		return fmt.Errorf("Probe returned %v after the end of its context", after.Round(time.Millisecond))
 	}
@@ -144,7 +146,7 @@ func inTime(_ probe.Result, _ error, after time.Duration) error {
 }
 
 // call calls Probe and returns the time from the end of the context to the return.
-func call(ctx context.Context, s Subject, target probe.Target) (_ probe.Result, _ error, after time.Duration) {
+func call(ctx context.Context, s Subject, target probe.Target) (_ probe.Result, after time.Duration, _ error) {
 	ended := make(chan time.Time, 1)
 	defer context.AfterFunc(ctx, func() { ended <- time.Now() })()
 	result, err := s.Prober.Probe(ctx, target)
@@ -152,7 +154,7 @@ func call(ctx context.Context, s Subject, target probe.Target) (_ probe.Result, 
 	if ctx.Err() != nil {
 		after = max(now.Sub(<-ended), 0)
 	}
-	return result, err, after
+	return result, after, err
 }
 
 func concurrent(ctx context.Context, s Subject) error {

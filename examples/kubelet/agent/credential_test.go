@@ -23,9 +23,8 @@ import (
 // outage is a node whose static pod runs while its credential for the API server is unusable.
 type outage struct {
 	*world
-	authority  *apitest.Authority
-	kubeconfig string
-	otherCA    atomic.Bool // the server's certificate is not of the authority in the kubeconfig
+	authority *apitest.Authority
+	otherCA   atomic.Bool // the server's certificate is not of the authority in the kubeconfig
 }
 
 func (o *outage) path(name string) string { return filepath.Join(o.dir, name) }
