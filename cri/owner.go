@@ -15,6 +15,9 @@ const LabelOwner = "podwright.dev/owner"
 // labelPodUID is labels.PodUID of package cri/pods/labels.
 const labelPodUID = "io.kubernetes.pod.uid"
 
+// ErrOwnerInUse is wrapped by Owner.Lock if another process has the lock.
+var ErrOwnerInUse = errors.New("another agent with this owner uses the runtime")
+
 // Owner identifies an agent among the agents of one runtime. An agent lists, changes and removes
 // only its own sandboxes and containers. The owner of an object never changes. The zero Owner is
 // invalid: set Name or Unlabelled.

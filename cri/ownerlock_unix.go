@@ -1,3 +1,5 @@
+//go:build unix
+
 package cri
 
 import (
@@ -7,9 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-// ErrOwnerInUse is wrapped by Owner.Lock if another process has the lock.
-var ErrOwnerInUse = errors.New("another agent with this owner uses the runtime")
 
 // Lock locks the owner's name on the runtime behind an endpoint, until the file is closed or the
 // process ends. Two agents with one owner would stop each other's pods. The lock is a file beside
