@@ -38,6 +38,8 @@ type PLEG struct {
 	events  EventStream // nil if the runtime has none
 	deliver *delivery
 	wake    run.Signal // Run must check for due queries
+	// runs is closed when Run begins.
+	runs chan struct{}
 
 	mu   sync.Mutex
 	core *core
@@ -50,11 +52,14 @@ func New(cfg Config) (*PLEG, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	p := &PLEG{cfg: cfg, log: cfg.Logger, deliver: newDelivery(cfg), wake: run.NewSignal()}
+	p := &PLEG{cfg: cfg, log: cfg.Logger, deliver: newDelivery(cfg), wake: run.NewSignal(), runs: make(chan struct{})}
 	p.events, _ = cfg.Runtime.(EventStream)
 	p.core = newCore(cfg, p.events != nil)
 	return p, nil
 }
+
+// Runs returns a channel that is closed when Run begins. Observe fails before that.
+func (p *PLEG) Runs() <-chan struct{} { return p.runs }
 
 // Get returns the cached status of a pod and never blocks. The status is shared and must not be
 // changed.

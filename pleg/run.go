@@ -80,6 +80,7 @@ func (p *PLEG) enter() bool {
 		return false
 	}
 	p.begun, p.running = true, true
+	close(p.runs)
 	p.core.begin(time.Now())
 	return true
 }

@@ -44,6 +44,7 @@ func (s *Syncer) RunWith(ctx context.Context, parts ...func(context.Context) err
 	defer stopObserving()
 	observing := make(chan error, 1)
 	go func() { observing <- run.All(below, ending(stopActing, s.observer.Run), ending(stopActing, s.write)) }()
+	<-s.observer.Runs() // a worker's first call would fail before
 	acting := []func(context.Context) error{
 		s.probes.Run, s.releaser.Run, s.workers.Run, s.loop.Run,
 		s.bounded("removing finished pods from status sinks", s.sinks.Run),
