@@ -89,7 +89,7 @@ func NewHTTPSource(cfg HTTPConfig) (*HTTPSource, error) {
 	if (where.Scheme != "http" && where.Scheme != "https") || where.Host == "" {
 		return nil, fmt.Errorf("podsource: HTTPConfig.URL: %q must be an http or https URL", where.Redacted())
 	}
-	cfg.Header = cfg.Header.Clone()
+	cfg.Header = canonical(cfg.Header)
 	cfg.Decoder.EvictedByTaints = true
 	if err := cfg.Merger.Register(cfg.Source); err != nil {
 		return nil, err
@@ -230,4 +230,15 @@ func (h *HTTPSource) report(err error) {
 	default:
 		h.cfg.Logger.Debug("pods cannot be fetched", "url", h.redactedURL, "err", text, "keptLastGood", problem.KeptLastGood)
 	}
+}
+
+// canonical returns a copy whose names are in the form of Go's Header, in which Get finds them.
+func canonical(in http.Header) http.Header {
+	out := http.Header{}
+	for name, values := range in {
+		for _, value := range values {
+			out.Add(name, value)
+		}
+	}
+	return out
 }

@@ -117,15 +117,13 @@ func (a *Agent) effective() *kubeletv1beta1.KubeletConfiguration {
 	return out
 }
 
-// shown returns the configuration with probable secrets masked.
+// shown returns the configuration for /configz: as upstream, with the values of headers, which may be
+// secret. Its readers need a permission for the node. Only a password in a URL is masked.
 func shown(k *kubeletv1beta1.KubeletConfiguration) *kubeletv1beta1.KubeletConfiguration {
 	out := k.DeepCopy()
 	out.TypeMeta = metav1.TypeMeta{Kind: "KubeletConfiguration", APIVersion: kubeletv1beta1.SchemeGroupVersion.String()}
 	if address, err := url.Parse(k.StaticPodURL); err == nil {
 		out.StaticPodURL = address.Redacted()
-	}
-	for name := range out.StaticPodURLHeader {
-		out.StaticPodURLHeader[name] = []string{"<masked>"}
 	}
 	return out
 }

@@ -24,15 +24,16 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/config"
 )
 
-// The configuration at /configz has kind and version, and no secrets.
+// The configuration at /configz has kind and version, headers as configured, and no password.
 func TestShownConfiguration(t *testing.T) {
 	k := config.Default().Kubelet
 	k.TypeMeta = metav1.TypeMeta{}
-	k.StaticPodURL, k.StaticPodURLHeader = "https://u:secret@h/", map[string][]string{"Authorization": {"secret"}}
+	k.StaticPodURL, k.StaticPodURLHeader = "https://u:secret@h/", map[string][]string{"custom-header": {"A: b"}}
 	text, err := json.Marshal(shown(&k))
 	require.NoError(t, err)
 	require.True(t, strings.HasPrefix(string(text), `{"kind":"KubeletConfiguration","apiVersion":"kubelet.config.k8s.io/v1beta1",`), string(text))
 	require.NotContains(t, string(text), "secret")
+	require.Contains(t, string(text), `"staticPodURLHeader":{"custom-header":["A: b"]}`)
 }
 
 func TestDNS(t *testing.T) {

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,7 +31,6 @@ func SetDefaults(k *kubeletv1beta1.KubeletConfiguration) {
 	set(&k.SyncFrequency.Duration, time.Minute)
 	set(&k.FileCheckFrequency.Duration, 20*time.Second)
 	set(&k.HTTPCheckFrequency.Duration, 20*time.Second)
-	k.StaticPodURLHeader = canonical(k.StaticPodURLHeader)
 	set(&k.Address, "0.0.0.0")
 	set(&k.HealthzBindAddress, "127.0.0.1")
 	setNil(&k.HealthzPort, 10248)
@@ -130,20 +128,6 @@ func setNil[T any](field **T, value T) {
 	if *field == nil {
 		*field = &value
 	}
-}
-
-// canonical returns headers with canonical names, or nil without any.
-func canonical(in map[string][]string) map[string][]string {
-	if len(in) == 0 {
-		return nil
-	}
-	out := http.Header{}
-	for name, values := range in {
-		for _, value := range values {
-			out.Add(name, value)
-		}
-	}
-	return out
 }
 
 func (c *Config) setNodeName() error {

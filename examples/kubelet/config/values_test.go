@@ -159,8 +159,8 @@ func TestFlags(t *testing.T) {
 func TestHeadersAreMasked(t *testing.T) {
 	c, err := FromArgs([]string{"--manifest-url-header=b:secret,a:"}, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, http.Header{"A": {""}, "B": {"secret"}}, http.Header(c.Kubelet.StaticPodURLHeader))
-	require.Equal(t, "A:<masked>,B:<masked>", c.Values()["manifest-url-header"])
+	require.Equal(t, http.Header{"a": {""}, "b": {"secret"}}, http.Header(c.Kubelet.StaticPodURLHeader))
+	require.Equal(t, "a:<masked>,b:<masked>", c.Values()["manifest-url-header"])
 }
 
 // A gate is on if it is set, or by default.
