@@ -36,7 +36,7 @@ func TestValues(t *testing.T) {
 	values := c.Values()
 	for name, want := range map[string]string{
 		"port": "7", "kubeconfig": "/k", "node-ip": "10.0.0.1,fd00::1", "node-labels": "a=1,b=2", "cloud-provider": "external", "register-with-taints": "x=y:NoExecute", "maximum-dead-containers": "3",
-		"manifest-url-header": "A:<masked>", "manifest-url": "http://u:xxxxx@h/", "anonymous-auth": "false", "sync-frequency": "1m0s", "lock-file": "", "exit-on-lock-contention": "false", "v": "0", "authorization-mode": "Webhook", "kube-api-qps": "50",
+		"manifest-url-header": "a:<masked>", "manifest-url": "http://u:xxxxx@h/", "anonymous-auth": "false", "sync-frequency": "1m0s", "lock-file": "", "exit-on-lock-contention": "false", "v": "0", "authorization-mode": "Webhook", "kube-api-qps": "50",
 	} {
 		require.Equal(t, want, values[name], name)
 	}

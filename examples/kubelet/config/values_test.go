@@ -127,7 +127,7 @@ func TestFlagsWinOverTheFile(t *testing.T) {
 		{"registerWithTaints: [{key: a, effect: NoSchedule}]", []string{"--register-with-taints=x=y:NoExecute,z:NoSchedule"}, `{registerWithTaints: [{key: x, value: "y", effect: NoExecute}, {key: z, effect: NoSchedule}]}`},
 		{
 			"staticPodURL: https://server/pods\nstaticPodURLHeader: {x-team: [a, b]}", []string{"--manifest-url=http://other", "--manifest-url-header=Authorization: Bearer x:y, b:again", "--manifest-url-header=b:beautiful"},
-			`{staticPodURL: "http://other", staticPodURLHeader: {Authorization: ["Bearer x:y"], B: [again, beautiful]}}`,
+			`{staticPodURL: "http://other", staticPodURLHeader: {Authorization: ["Bearer x:y"], b: [again, beautiful]}}`,
 		},
 	} {
 		got, err := withFile(t, c.file, c.args...)
