@@ -78,20 +78,12 @@ func (a *adopter) adopts(podUID string) bool {
 	return true
 }
 
-// prune drops unwanted pods whose log directory was removed.
-func (a *adopter) prune(wanted func(types.UID) bool) {
+// drop forgets a removed pod. Its log directory, which stores the adoption, was removed.
+func (a *adopter) drop(uid types.UID) {
 	if a == nil {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	dirs, err := a.files.PodLogDirs()
-	if err != nil {
-		return
-	}
-	for uid := range a.adopted {
-		if dirs[uid] == nil && !wanted(uid) {
-			delete(a.adopted, uid)
-		}
-	}
+	delete(a.adopted, uid)
 }

@@ -93,5 +93,6 @@ func (s *Syncer) remove(ctx context.Context, uid types.UID, after time.Time) err
 	s.records.Drop(uid)
 	s.observer.drop(uid, left.ObservedAt)
 	s.ended.drop(uid)
+	s.adopter.drop(uid)
 	return nil
 }

@@ -82,7 +82,6 @@ func (s *Syncer) clean(context.Context, *syncloop.Cleanup) error {
 	s.records.Prune(s.wanted)
 	s.observer.prune(s.wanted)
 	s.sinks.prune()
-	s.adopter.prune(s.wanted)
 	if s.leftoverScan.isDue(s, time.Now()) {
 		s.releaser.Wake()
 	}
