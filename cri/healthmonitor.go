@@ -158,8 +158,8 @@ func (m *HealthMonitor) poll(ctx context.Context) {
 	}
 }
 
-// pollOnce stores and returns the result of one poll, and wakes Run. It discards the result of a poll that the end of ctx
-// interrupted.
+// pollOnce stores and returns the result of one poll, and wakes Run. It discards the result of a
+// poll that the end of ctx interrupted.
 func (m *HealthMonitor) pollOnce(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
 	defer cancel()

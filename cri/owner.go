@@ -3,10 +3,13 @@ package cri
 import (
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/fs"
 )
 
 // LabelOwner is the label with the owner's name on sandboxes and containers.
@@ -91,6 +94,26 @@ func (o Owner) Sandboxes(list []*runtimeapi.PodSandbox) []*runtimeapi.PodSandbox
 // Containers returns the containers of the owner.
 func (o Owner) Containers(list []*runtimeapi.Container) []*runtimeapi.Container {
 	return owned(o, list)
+}
+
+// Lock locks the owner's name on the runtime behind an endpoint, until the file is closed or the
+// process ends. Two agents with one owner would stop each other's pods. The lock is a file beside
+// the socket, such as /run/containerd/containerd.sock.edge.lock. If another process has the lock,
+// the error wraps ErrOwnerInUse.
+func (o Owner) Lock(endpoint string) (*os.File, error) {
+	socket, err := ParseEndpoint(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	path := socket + "." + o.String() + ".lock"
+	file, err := fs.TryLock(path)
+	if errors.Is(err, fs.ErrLocked) {
+		err = fmt.Errorf("%s: %w", path, ErrOwnerInUse)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock of owner %s: %w", o, err)
+	}
+	return file, nil
 }
 
 func owned[T interface{ GetLabels() map[string]string }](o Owner, list []T) []T {

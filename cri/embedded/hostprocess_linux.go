@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/internal/fs"
 )
 
 // resolver returns a Resolver that runs the programs of containers and of ExecSync as host
@@ -216,13 +217,12 @@ func (h *hostProcess) release() {
 }
 
 func lockDir(dir string) (unlock func() error, err error) {
-	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	file, err := fs.TryLock(filepath.Join(dir, "lock"))
+	if errors.Is(err, fs.ErrLocked) {
+		return nil, fmt.Errorf("%s is in use by another process: %w", dir, err)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		file.Close()
-		return nil, fmt.Errorf("%s is in use by another process: %w", dir, err)
 	}
 	return file.Close, nil
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // Login announces shutdowns of the machine and can delay them. The calls of Login and Session
-// must return when ctx is done, because Run waits for them for ShutdownTimeout. examples/kubelet/shutdown has a Login
-// for systemd-logind.
+// must return when ctx is done, because Run waits for them for ShutdownTimeout.
+// examples/kubelet/shutdown has a Login for systemd-logind.
 type Login interface {
 	// Connect starts a Session and ensures that a lock delays a shutdown by at least delay. After
 	// an error it is called again, after a second, or after a minute for ErrDelayTooShort.

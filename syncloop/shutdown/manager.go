@@ -93,8 +93,9 @@ func (m *Manager) Admit(*v1.Pod, []*v1.Pod) error {
 
 // Run receives announcements from the Login until ctx is done, and ends the pods in a shutdown. It
 // returns nil after an orderly end. The error lists the callbacks, and the calls of the Login, that
-// are still running ShutdownTimeout after ctx is done, and wraps ErrShutdownTimeout. Run retries a failed connection after a second, or after a minute for
-// ErrDelayTooShort, and logs each error once.
+// are still running ShutdownTimeout after ctx is done, and wraps ErrShutdownTimeout. Run retries a
+// failed connection after a second, or after a minute for ErrDelayTooShort, and logs each error
+// once.
 func (m *Manager) Run(ctx context.Context) error {
 	if m.ran.Swap(true) {
 		return ErrAlreadyRun

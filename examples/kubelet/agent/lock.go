@@ -3,12 +3,14 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"io/fs"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/internal/fs"
 )
 
 // ErrInUse is returned by Run if another agent uses the root folder.
@@ -25,19 +27,14 @@ type lock struct{ *os.File }
 // other's pods.
 func (f folders) lock() (_ *lock, err error) {
 	path := filepath.Join(f.root, "podwright.lock")
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	file, err := fs.TryLock(path)
+	if errors.Is(err, fs.ErrLocked) {
+		return nil, fmt.Errorf("root folder %s: %w%s", f.root, ErrInUse, holder(path))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("root folder: %w", err)
 	}
-	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = fmt.Errorf("root folder %s: %w%s", f.root, ErrInUse, holder(path))
-		return nil, errors.Join(err, file.Close())
-	}
-	if err == nil {
-		err = file.Truncate(0)
-	}
-	if err == nil {
+	if err = file.Truncate(0); err == nil {
 		_, err = fmt.Fprintf(file, "%d\n", os.Getpid())
 	}
 	if err != nil {
@@ -55,7 +52,7 @@ func (l *lock) check() error {
 	}
 	there, err := os.Lstat(l.Name())
 	switch {
-	case errors.Is(err, fs.ErrNotExist), err == nil && !os.SameFile(mine, there):
+	case errors.Is(err, iofs.ErrNotExist), err == nil && !os.SameFile(mine, there):
 		return fmt.Errorf("%s: %w", filepath.Dir(l.Name()), errLockLost)
 	case err != nil:
 		return fmt.Errorf("root folder: lock: %w", err)
