@@ -3,10 +3,9 @@ package mounts
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"strings"
-	"syscall"
-	"time"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // helper mounts with mount(8) if a system call is not sufficient.
@@ -15,13 +14,7 @@ func helper(ctx context.Context, m Mount) error {
 	if len(m.Options) > 0 {
 		args = append(args, "-o", strings.Join(m.Options, ","))
 	}
-	cmd := exec.CommandContext(ctx, "mount", append(args, "--", m.Source, m.Target)...)
-	// mount(8) starts another program; both are in one process group, so that Cancel kills
-	// both.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second
-	out, err := cmd.CombinedOutput()
+	out, err := run.Command(ctx, "mount", append(args, "--", m.Source, m.Target)...).CombinedOutput()
 	if err == nil {
 		return nil
 	}

@@ -27,8 +27,8 @@ import (
 	"github.com/podwright/podwright/volume/mounts"
 )
 
-// Name is the plugin's name.
-const Name = "kubernetes.io/nfs"
+// name is the plugin's name.
+const name = "kubernetes.io/nfs"
 
 // Config configures a Plugin. The zero value is valid.
 type Config struct {
@@ -58,7 +58,7 @@ func New(cfg Config) *Plugin {
 }
 
 // Name implements volume.Plugin.
-func (p *Plugin) Name() string { return Name }
+func (p *Plugin) Name() string { return name }
 
 // Supports implements volume.Plugin.
 func (p *Plugin) Supports(spec *volume.Spec) bool { return sourceOf(spec) != nil }

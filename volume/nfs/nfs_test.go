@@ -158,6 +158,7 @@ func TestContract(t *testing.T) {
 			Layout: volume.Layout{Root: t.TempDir()},
 			Open:   func() (volume.Plugin, error) { return nfs.New(nfs.Config{Mounts: m}), nil },
 			Spec:   func(_ *v1.Pod, name string) *volume.Spec { s := inline("s", "/x"); s.Name = name; return s },
+			Data:   func(volume.Mounted) string { return "" }, // no server
 		}
 	})
 }

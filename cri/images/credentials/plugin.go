@@ -17,6 +17,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 const (
@@ -26,9 +28,6 @@ const (
 	maxResponse    = 1 << 20
 	maxErrorOutput = 16 << 20
 	keptErrors     = 1 << 10
-	// pipeGrace is the time after which the output of a killed plugin is closed, even if its children
-	// keep it open.
-	pipeGrace = time.Second
 )
 
 type pluginRequest struct {
@@ -65,6 +64,9 @@ func parseResponse(data []byte, apiVersion string) (*pluginResponse, error) {
 		if errors.As(err, &kind) {
 			return nil, fmt.Errorf("reply is not a CredentialProviderResponse: byte %d: wrong type, want %s", kind.Offset, kind.Type.Kind())
 		}
+		if json.Valid(data) {
+			return nil, errors.New("reply: cacheDuration is not a duration such as 5m, up to 290 years")
+		}
 		return nil, fmt.Errorf("reply of %d bytes is not JSON", len(data))
 	}
 	switch {
@@ -74,8 +76,6 @@ func parseResponse(data []byte, apiVersion string) (*pluginResponse, error) {
 		return nil, fmt.Errorf("reply: apiVersion is not %s", apiVersion)
 	case !slices.Contains([]string{cacheByImage, cacheByRegistry, cacheGlobally}, a.CacheKeyType):
 		return nil, errors.New("reply: cacheKeyType is not Image, Registry or Global")
-	case a.CacheDuration != nil && a.CacheDuration.Duration < 0:
-		return nil, errors.New("reply: cacheDuration is negative")
 	}
 	for place := range a.Auth {
 		if err := checkPlace(place); err != nil {
@@ -125,14 +125,18 @@ func (p program) run(ctx context.Context, input []byte) ([]byte, error) {
 	defer kill(nil)
 	stdout := &bounded{what: "reply", keep: maxResponse, limit: maxResponse, end: kill}
 	stderr := &bounded{what: "error output", keep: keptErrors, limit: maxErrorOutput, end: kill}
-	cmd := exec.CommandContext(ctx, p.path, p.args...)
+	cmd := run.Command(ctx, p.path, p.args...)
 	cmd.Env = append(os.Environ(), p.env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), stdout, stderr
-	cmd.WaitDelay = pipeGrace
-	err := cmd.Run()
+	err := cmd.Start()
+	if err == nil {
+		err = cmd.Wait()
+		_ = cmd.Cancel() // so that no child outlives the plugin, except in a session of its own
+	}
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	case errors.Is(err, exec.ErrWaitDelay): // the plugin succeeded, and a child kept its output open
 	case err != nil:
 		if message := printable(string(stderr.kept)); message != "" {
 			err = fmt.Errorf("%w: %s", err, message)

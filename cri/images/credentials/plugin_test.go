@@ -2,7 +2,9 @@ package credentials
 
 import (
 	"context"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -28,7 +30,10 @@ func TestParseResponse(t *testing.T) {
 		{"CredentialProviderResponse", "CredentialProviderRequest", "kind is not CredentialProviderResponse"},
 		{"k8s.io/v1", "k8s.io/v1beta1", "apiVersion is not credentialprovider.kubelet.k8s.io/v1"},
 		{"Registry", "s3cret", "not Image, Registry or Global"},
-		{"5m", "-5m", "cacheDuration"},
+		{"5m", "s3cret", "cacheDuration is not a duration"},
+		{"5m", "9999999h", "cacheDuration is not a duration"},
+		{"Registry", "", "not Image, Registry or Global"},
+		{"Registry", "registry", "not Image, Registry or Global"},
 		{"*.x.io", "", "invalid key in auth"},
 	} {
 		changed := strings.Replace(goodAnswer, tc.from, tc.to, 1)
@@ -64,6 +69,15 @@ func script(t *testing.T, name, text string) string {
 	return dir
 }
 
+// requireEnded fails the test unless the process ends. A zombie has ended.
+func requireEnded(t *testing.T, pid string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		state, err := exec.Command("ps", "-o", "stat=", "-p", pid).Output()
+		return !errors.Is(err, exec.ErrNotFound) && (len(state) == 0 || state[0] == 'Z')
+	}, 10*time.Second, 10*time.Millisecond, "child %s of the plugin runs", pid)
+}
+
 func TestProgram(t *testing.T) {
 	for _, tc := range []struct {
 		script, out, err string
@@ -77,11 +91,18 @@ func TestProgram(t *testing.T) {
 		{`cat /dev/zero >&2`, "", "error output exceeds 16777216 bytes", time.Hour},
 		{`head -c 2000000 /dev/zero >&2; exit 1`, "", "exit status 1", time.Minute},
 		{`sleep 600`, "", "no exit within 50ms", 50 * time.Millisecond},
+		{`trap "" TERM; sleep 600 & echo $! >$0.child; wait`, "", "no exit within 300ms", 300 * time.Millisecond},
+		{`sleep 600 & echo $! >$0.child; echo reply`, "reply\n", "", time.Minute},
+		{`sleep 600 >/dev/null 2>&1 & echo $! >$0.child; exit 3`, "", "exit status 3", time.Minute},
+		{`(sleep 0.1; echo reply) &`, "reply\n", "", time.Minute},
 	} {
 		p, err := find(script(t, "p", tc.script), &Provider{Name: "p", Args: []string{"one", "two"}, Env: []configv1.ExecEnvVar{{Name: "A", Value: "b"}}})
 		require.NoError(t, err)
 		p.timeout = tc.timeout
 		out, err := p.run(t.Context(), []byte("input"))
+		if child, err := os.ReadFile(p.path + ".child"); err == nil {
+			requireEnded(t, strings.TrimSpace(string(child)))
+		}
 		if tc.err != "" {
 			require.EqualError(t, err, tc.err)
 			continue

@@ -53,7 +53,7 @@ func LoadPluginConfig(path string) ([]Provider, error) {
 		if err != nil {
 			return nil, fmt.Errorf("credential providers: %w", err)
 		}
-		providers, err := ParsePluginConfig(data)
+		providers, err := parsePluginConfig(data)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
@@ -108,9 +108,9 @@ func configFiles(path string) ([]string, error) {
 	return out, nil
 }
 
-// ParsePluginConfig parses one CredentialProviderConfig in YAML or JSON. An unknown field is an
+// parsePluginConfig parses one CredentialProviderConfig in YAML or JSON. An unknown field is an
 // error.
-func ParsePluginConfig(data []byte) ([]Provider, error) {
+func parsePluginConfig(data []byte) ([]Provider, error) {
 	var file configv1.CredentialProviderConfig
 	if err := yaml.UnmarshalStrict(data, &file); err != nil {
 		return nil, fmt.Errorf("credential providers: %w", err)

@@ -37,7 +37,7 @@ providers:
 `
 
 func TestParsePluginConfig(t *testing.T) {
-	got, err := ParsePluginConfig([]byte(fullConfig))
+	got, err := parsePluginConfig([]byte(fullConfig))
 	require.NoError(t, err)
 	yes := true
 	require.Equal(t, []Provider{
@@ -87,7 +87,7 @@ func TestParsePluginConfigRefuses(t *testing.T) {
 	} {
 		changed := strings.Replace(fullConfig, tc.from, tc.to, 1)
 		require.NotEqual(t, fullConfig, changed, tc.from)
-		_, err := ParsePluginConfig([]byte(changed))
+		_, err := parsePluginConfig([]byte(changed))
 		require.ErrorContains(t, err, tc.want, changed)
 	}
 }
@@ -145,7 +145,7 @@ func FuzzParsePluginConfig(f *testing.F) {
 	f.Add([]byte(fullConfig))
 	f.Add([]byte(`{"kind":"CredentialProviderConfig","apiVersion":"kubelet.config.k8s.io/v1","providers":[{}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		providers, err := ParsePluginConfig(data)
+		providers, err := parsePluginConfig(data)
 		if err != nil {
 			return
 		}

@@ -39,7 +39,9 @@ type PluginsConfig struct {
 //
 // A program runs for an image that matches one of its MatchImages, once for concurrent identical
 // requests and for at most a minute. Its response specifies the scope and duration of its
-// caching. The program is killed when no request waits for it.
+// caching. The program is killed when no request waits for it. It runs in a process group of its
+// own, which is killed at its end: a child that keeps the output open delays the response by at
+// most a second.
 type Plugins struct {
 	plugins []*plugin
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -114,12 +115,17 @@ func TestPluginCacheDuration(t *testing.T) {
 		p := pluginOn(r, provider("p", "*.x.io"), nil)
 		require.Equal(t, "u1", find1(t, p, podOf("1", ""), "a.x.io/x"))
 		require.Equal(t, "u2", find1(t, p, podOf("1", ""), "a.x.io/x"), "zero keeps nothing")
+		r.pluginResponse.CacheDuration = &metav1.Duration{Duration: -time.Hour}
+		require.Equal(t, "u3", find1(t, p, podOf("1", ""), "a.x.io/x"), "a response with a negative duration is used once")
+		r.pluginResponse.CacheDuration = &metav1.Duration{Duration: math.MaxInt64}
+		require.Equal(t, "u4", find1(t, p, podOf("1", ""), "a.x.io/huge"))
+		require.Equal(t, "u4", find1(t, p, podOf("1", ""), "a.x.io/huge"))
 		r.pluginResponse.CacheDuration = &metav1.Duration{Duration: time.Minute}
-		require.Equal(t, "u3", find1(t, p, podOf("1", ""), "a.x.io/x"))
+		require.Equal(t, "u5", find1(t, p, podOf("1", ""), "a.x.io/x"))
 		time.Sleep(time.Minute - time.Nanosecond)
-		require.Equal(t, "u3", find1(t, p, podOf("1", ""), "a.x.io/x"))
+		require.Equal(t, "u5", find1(t, p, podOf("1", ""), "a.x.io/x"))
 		time.Sleep(time.Nanosecond)
-		require.Equal(t, "u4", find1(t, p, podOf("1", ""), "a.x.io/x"))
+		require.Equal(t, "u6", find1(t, p, podOf("1", ""), "a.x.io/x"))
 	})
 }
 

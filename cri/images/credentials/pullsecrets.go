@@ -14,8 +14,8 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// EventFailedToRetrieveImagePullSecret is the reason of the event for unusable pull secrets.
-const EventFailedToRetrieveImagePullSecret = "FailedToRetrieveImagePullSecret"
+// eventFailedToRetrieveImagePullSecret is the reason of the event for unusable pull secrets.
+const eventFailedToRetrieveImagePullSecret = "FailedToRetrieveImagePullSecret"
 
 // Secrets reads secrets. It must be safe for concurrent use and return when ctx ends. It may
 // return cached secrets. A missing secret is an error. The result is not changed.
@@ -70,7 +70,7 @@ func (s *PullSecrets) Credentials(ctx context.Context, pod *v1.Pod, repository s
 		rings = append(rings, ring)
 	}
 	if len(unusable) > 0 {
-		s.cfg.Event(podfacts.Reference(pod), v1.EventTypeWarning, EventFailedToRetrieveImagePullSecret, fmt.Sprintf(
+		s.cfg.Event(podfacts.Reference(pod), v1.EventTypeWarning, eventFailedToRetrieveImagePullSecret, fmt.Sprintf(
 			"Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", strings.Join(unusable, ", ")))
 	}
 	return merge(rings...).Lookup(repository), nil

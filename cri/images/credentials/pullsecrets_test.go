@@ -57,7 +57,7 @@ func TestPullSecrets(t *testing.T) {
 			var events []string
 			p, err := NewPullSecrets(PullSecretsConfig{Secrets: s, Event: func(ref v1.ObjectReference, kind, reason, message string) {
 				require.Equal(t, "pod-1", ref.Name)
-				require.Equal(t, "Warning "+EventFailedToRetrieveImagePullSecret, kind+" "+reason)
+				require.Equal(t, "Warning "+eventFailedToRetrieveImagePullSecret, kind+" "+reason)
 				events = append(events, message)
 			}})
 			require.NoError(t, err)

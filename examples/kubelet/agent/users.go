@@ -10,6 +10,7 @@ import (
 
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume/podfolder"
 )
 
@@ -58,6 +59,6 @@ func subIDs(ctx context.Context, get func(ctx context.Context, args ...string) (
 func getSubIDs(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, subIDsTimeout)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "getsubids", args...).Output()
+	out, err := run.Command(ctx, "getsubids", args...).Output()
 	return string(out), err
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/podwright/podwright/internal/fields"
 	"log/slog"
 	"os/exec"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/podwright/podwright/internal/fields"
+	"github.com/podwright/podwright/internal/run"
 )
 
 // Config configures a Keeper. The zero value is usable.
@@ -46,14 +48,9 @@ func New(cfg Config) (*Keeper, error) {
 	return &Keeper{cfg: cfg, failed: map[string]string{}}, nil
 }
 
-// stopping bounds the wait for a killed program.
-const stopping = time.Second
-
-// Exec runs a program of this machine. It is killed when ctx is done.
+// Exec runs a program of this machine. It is killed with its children when ctx is done.
 func Exec(ctx context.Context, program string, args ...string) (code int, output string, err error) {
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.WaitDelay = stopping
-	out, err := cmd.CombinedOutput()
+	out, err := run.Command(ctx, program, args...).CombinedOutput()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
 		return exit.ExitCode(), string(out), nil
 	}

@@ -7,9 +7,9 @@
 //	...           // all servers listen
 //	err = w.Ready()
 //
-// The unit has Type=notify, and WatchdogSec=30s with Restart=on-failure. An unhealthy agent does
-// not exit: it stops its pings, and the service manager restarts it, even if it hangs. Its pods
-// continue to run.
+// The unit has Type=notify, WatchdogSec=30s and Restart=always; see package deploy. An unhealthy
+// agent does not exit: it stops its pings, and the service manager restarts it, even if it hangs.
+// Its pods continue to run.
 package systemd
 
 import (

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/podwright/podwright/volume/blockdev"
+	"github.com/podwright/podwright/volume/internal/blockdev"
 	"github.com/podwright/podwright/volume/mounts"
 )
 
@@ -53,6 +55,33 @@ func TestFormatFailsIfContentIsUnknown(t *testing.T) {
 	require.NoError(t, blockdev.Unmount(t.Context(), m, dir))
 	require.NoError(t, blockdev.Unmount(t.Context(), m, dir))
 	require.NoDirExists(t, dir)
+}
+
+// The end of the context ends fsck with the program that it starts.
+func TestChildrenOfProgramsEnd(t *testing.T) {
+	bin := t.TempDir()
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	for name, text := range map[string]string{"blkid": "echo TYPE=ext4", "fsck": "sleep 600 & echo $! >$0.child; wait"} {
+		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error)
+	go func() {
+		ended <- blockdev.FormatAndMount(ctx, &mounts.Memory{}, "/dev/x", filepath.Join(bin, "v"), "ext4", nil)
+	}()
+	var child string
+	require.Eventually(t, func() bool {
+		text, _ := os.ReadFile(filepath.Join(bin, "fsck.child"))
+		child = strings.TrimSpace(string(text))
+		return child != ""
+	}, 20*time.Second, time.Millisecond)
+	cancel()
+	require.Error(t, <-ended)
+	require.Eventually(t, func() bool {
+		state, _ := os.ReadFile("/proc/" + child + "/stat")
+		return len(state) == 0 || strings.Contains(string(state), ") Z ")
+	}, 10*time.Second, 10*time.Millisecond, "the child of fsck runs")
 }
 
 func TestUnmountFails(t *testing.T) {

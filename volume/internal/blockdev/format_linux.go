@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	osexec "os/exec"
 
 	"k8s.io/mount-utils"
 	"k8s.io/utils/exec"
 
 	"github.com/podwright/podwright/internal/fs"
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume/mounts"
 )
 
@@ -26,7 +28,7 @@ func FormatAndMount(ctx context.Context, m mounts.Mounter, device, dir, fsType s
 	if _, mounted, err := m.At(ctx, dir); err != nil || mounted {
 		return err
 	}
-	f := mount.SafeFormatAndMount{Interface: mounter{ctx: ctx, m: m}, Exec: programs{exec.New(), ctx}}
+	f := mount.SafeFormatAndMount{Interface: mounter{ctx: ctx, m: m}, Exec: programs{ctx: ctx}}
 	err := f.FormatAndMount(device, dir, fsType, options)
 	var failed mount.MountError
 	switch {
@@ -46,7 +48,7 @@ func (m mismatch) Unwrap() error { return m.error }
 // EventReason returns the reason of the Kubernetes event for this error.
 func (mismatch) EventReason() string { return "FailedMountOnFilesystemMismatch" }
 
-// programs starts programs that end with ctx.
+// programs starts programs that end with ctx, as do their children.
 type programs struct {
 	exec.Interface
 	ctx context.Context
@@ -54,7 +56,27 @@ type programs struct {
 
 // Command implements exec.Interface.
 func (p programs) Command(name string, args ...string) exec.Cmd {
-	return p.CommandContext(p.ctx, name, args...)
+	return program{ctx: p.ctx, name: name, args: args}
+}
+
+// program implements CombinedOutput, the only method of exec.Cmd that FormatAndMount needs.
+type program struct {
+	exec.Cmd
+	ctx  context.Context
+	name string
+	args []string
+}
+
+// CombinedOutput implements exec.Cmd. fsck starts another program, which would use the device
+// after the end of fsck.
+func (p program) CombinedOutput() ([]byte, error) {
+	out, err := run.Command(p.ctx, p.name, p.args...).CombinedOutput()
+	if failed, ok := errors.AsType[*osexec.ExitError](err); ok {
+		err = exec.ExitErrorWrapper{ExitError: failed}
+	} else if errors.Is(err, exec.ErrExecutableNotFound) {
+		err = exec.ErrExecutableNotFound // FormatAndMount compares
+	}
+	return out, err
 }
 
 // mounter implements MountSensitive, the only method of mount.Interface that FormatAndMount
