@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // Changes are all events that can change the files of a folder.
@@ -41,8 +44,12 @@ func (q Queue) Remove(watch int) {
 }
 
 // Watch calls begin, which adds watches, and then handle with each batch of events, until one of
-// them fails or ctx is done. It always returns a non-nil error.
+// them fails or ctx is done. It always returns a non-nil error. In a synctest bubble the error wraps
+// errors.ErrUnsupported.
 func Watch(ctx context.Context, begin func(Queue) error, handle func([]Event) error) error {
+	if run.InBubble() {
+		return fmt.Errorf("starting inotify in a synctest bubble, whose clock would stop: %w", errors.ErrUnsupported)
+	}
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return fmt.Errorf("starting inotify: %w", err)

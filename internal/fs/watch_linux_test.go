@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -14,6 +15,9 @@ import (
 )
 
 func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		require.ErrorIs(t, fs.Watch(t.Context(), nil, nil), errors.ErrUnsupported)
+	})
 	dir := t.TempDir()
 	file, end := filepath.Join(dir, "f"), filepath.Join(dir, "end")
 	odd := errors.New("odd")

@@ -24,6 +24,7 @@ func TestSignalIsGivenOnce(t *testing.T) {
 
 func TestSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		require.True(t, run.InBubble())
 		begun := time.Now()
 		require.True(t, run.Sleep(t.Context(), time.Minute))
 		require.Equal(t, time.Minute, time.Since(begun))
@@ -32,6 +33,7 @@ func TestSleep(t *testing.T) {
 		defer cancel()
 		require.False(t, run.Sleep(ctx, time.Minute))
 	})
+	require.False(t, run.InBubble())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 100 {
