@@ -32,6 +32,20 @@ func TestWriteFailureLeavesTheOldFileAlone(t *testing.T) {
 	requireOnly(t, dir, "folder")
 }
 
+// The temporary files of killed writers are removed, of this path only.
+func TestRemoveTemporary(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "state")
+	require.NoError(t, RemoveTemporary(filepath.Join(dir, "missing", "state")))
+	for _, name := range []string{"state", ".state.tmp-12", ".state.tmp-3"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+	}
+	require.NoError(t, RemoveTemporary(filepath.Join(dir, "other")))
+	require.FileExists(t, filepath.Join(dir, ".state.tmp-12"))
+	require.NoError(t, RemoveTemporary(path))
+	requireOnly(t, dir, "state")
+}
+
 func requireOnly(t *testing.T, dir, name string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
