@@ -123,7 +123,7 @@ func (e *CallError) Unwrap() []error { return append([]error{e.Err}, e.causes...
 // GRPCStatus returns the status of the call. Its code is Unknown for a *ReplyError.
 func (e *CallError) GRPCStatus() *status.Status { return status.Convert(e.Err) }
 
-// Message returns the runtime's own text. Runtimes put well-known names such as
+// Message returns at most 4 KiB of the runtime's own text. Runtimes put well-known names such as
 // RegistryUnavailable at its beginning.
 func (e *CallError) Message() string { return e.GRPCStatus().Message() }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,6 +69,10 @@ func TestErrorText(t *testing.T) {
 		_, err := n.images.PullImage(t.Context(), busybox, nil, nil)
 		require.EqualError(t, err, "image unix:///run/scripted.sock: PullImage busybox: RegistryUnavailable: connection refused")
 		require.Equal(t, "RegistryUnavailable: connection refused", requireCallError(t, err, "PullImage", "busybox").Message())
+		s.fail("StartContainer", status.Error(codes.Internal, strings.Repeat("é", 1<<19)))
+		err = n.runtime.StartContainer(t.Context(), "c")
+		require.Equal(t, codes.Internal, status.Code(err))
+		require.Len(t, requireCallError(t, err, "StartContainer", "c").Message(), 4<<10)
 	})
 }
 

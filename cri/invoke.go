@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/clip"
 )
 
 type call struct {
@@ -80,7 +82,7 @@ func (c call) bounded(ctx context.Context) (context.Context, context.CancelFunc)
 }
 
 func (c call) failure(caller, own context.Context, err error) error {
-	e := &CallError{Service: c.link.service, Endpoint: c.link.endpoint, Call: c.name, Object: c.object, Err: err}
+	e := &CallError{Service: c.link.service, Endpoint: c.link.endpoint, Call: c.name, Object: c.object, Err: clipped(err)}
 	e.explain(circumstances{
 		caller: endOf(caller), reason: context.Cause(caller),
 		own: endOf(own), timeout: c.limit,
@@ -88,6 +90,17 @@ func (c call) failure(caller, own context.Context, err error) error {
 		request: proto.Size(c.request),
 	})
 	return e
+}
+
+// clipped returns a runtime's error with at most clip.Message bytes of its message.
+func clipped(err error) error {
+	s, ok := status.FromError(err)
+	if !ok || len(s.Message()) <= clip.Message {
+		return err
+	}
+	p := s.Proto()
+	p.Message = clip.Text(p.Message, clip.Message)
+	return status.ErrorProto(p)
 }
 
 // endOf returns the reason of ctx's end, or nil. A deadline in the past counts even if ctx's timer
