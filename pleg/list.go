@@ -18,6 +18,11 @@ type listing struct {
 	// ended and took are the end and the duration of the last complete list.
 	ended time.Time
 	took  time.Duration
+	// pods is the number of entries of the last complete list.
+	pods int
+	// dropped is the number of the last query that had begun when a hint was dropped. A list with
+	// a higher number covers it.
+	dropped uint64
 	// active is the time of the last activity: a detected change or a request.
 	active time.Time
 }
@@ -33,7 +38,7 @@ func (c *core) applyList(r result, now time.Time) []Event {
 	if c.list.err != nil {
 		c.stream.recovered(now)
 	}
-	c.list.err, c.list.at = nil, q.started
+	c.list.err, c.list.at, c.list.pods = nil, q.started, len(r.pods)
 	c.stream.listed(q.seq, now)
 	c.plan(q, now)
 

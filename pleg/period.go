@@ -37,6 +37,9 @@ func (c *core) active(now time.Time) {
 func (c *core) plan(q *query, now time.Time) {
 	c.list.ended, c.list.took = now, now.Sub(q.started)
 	c.list.next = now.Add(c.pause(now))
+	if q.seq <= c.list.dropped {
+		c.list.next = earliestDue(c.list.next, now.Add(c.cfg.RelistPeriod))
+	}
 }
 
 // bringForward brings the next list forward if the pause has become shorter.

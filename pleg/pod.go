@@ -13,6 +13,9 @@ const (
 	hintWindow = 10 * time.Millisecond
 	// manyHints is the largest number of pods without a record for which hintWindow is enforced.
 	manyHints = 64
+	// maxUnlisted is the number of records beyond the pods of the last list from which a hint
+	// creates no record.
+	maxUnlisted = 128
 	// maxInspections bounds parallel calls of PodStatus, without calls older than stallAfter.
 	maxInspections = 64
 	// stallAfter is the duration after which an inspection loses its slot and its pod counts as

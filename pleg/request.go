@@ -84,7 +84,15 @@ func (c *core) request(uid types.UID, cause Cause, now time.Time) {
 
 // hint adds the request of an event. The first hint is due at once; further hints
 // within hintWindow share one inspection.
+//
+// A hint of a pod without a record causes a list instead if there are already many such records, so
+// that events of pods that do not exist neither fill the memory nor delay inspections of others.
 func (c *core) hint(uid types.UID, now time.Time) {
+	if c.pods[uid] == nil && len(c.pods) >= c.list.pods+maxUnlisted {
+		c.list.dropped = c.seq
+		c.list.next = earliestDue(c.list.next, latest(now, c.list.ended.Add(c.cfg.RelistPeriod)))
+		return
+	}
 	p, due := c.get(uid), now
 	if p.hinted.IsZero() {
 		p.hinted = c.recent[uid]

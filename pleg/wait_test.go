@@ -79,3 +79,45 @@ func TestRemovedPodsAreForgotten(t *testing.T) {
 	require.Zero(t, s.c.dueQueue.Len())
 	require.LessOrEqual(t, len(s.c.recent), manyHints)
 }
+
+// Events of many pods that do not exist cost a bounded number of records and one list, which
+// covers the dropped ones: also if a list is running that began before them.
+func TestHintsOfUnknownPodsAreBounded(t *testing.T) {
+	s := newScript(t)
+	p := onePod("u", observed.StateRunning)
+	s.know(p)
+	flood := func() {
+		for i := range 100_000 {
+			s.c.hint(types.UID(fmt.Sprint("unknown", i)), s.now)
+		}
+		require.Len(t, s.c.pods, maxUnlisted+1)
+	}
+	flood()
+	s.c.hint("u", s.now)
+	s.now = s.now.Add(s.c.cfg.RelistPeriod)
+	list := s.start(listAll)
+	inspections := map[types.UID]*query{}
+	for range maxInspections {
+		q := s.start(inspectOne)
+		inspections[q.uid] = q
+	}
+	s.idle()
+	for uid, q := range inspections {
+		s.inspected(q, &observed.Pod{UID: uid})
+	}
+	for q, _ := s.c.next(s.now); q != nil; q, _ = s.c.next(s.now) {
+		if q.uid == "u" {
+			s.inspected(q, p)
+		} else {
+			s.inspected(q, &observed.Pod{UID: q.uid})
+		}
+	}
+	s.c.stream.mode = Evented
+	flood()
+	s.listed(list, p)
+	require.Equal(t, s.now.Add(s.c.cfg.RelistPeriod), s.c.list.next, "the running list does not cover the hints")
+	s.now = s.c.list.next
+	s.listed(s.start(listAll), p)
+	require.Equal(t, s.now.Add(s.c.cfg.EventedRelistPeriod), s.c.list.next)
+	require.Len(t, s.c.pods, 1)
+}
