@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/internal/bubbletest"
 )
 
 // Config configures Run.
@@ -13,8 +14,9 @@ type Config struct {
 	// Around, and cleans up with t.Cleanup. The runtime may be shared: cases use only pods of their
 	// own and remove them. Required.
 	Start func(t *testing.T) Subject
-	// Around runs each case, for example with synctest.Test for a runtime in memory. Optional:
-	// without it the case is called directly.
+	// Around runs each case, for example with synctest.Test for a runtime in memory. A case that
+	// stops the clock of its bubble, such as by waiting for a socket, fails after seconds. Optional:
+	// without Around the case is called directly.
 	Around func(t *testing.T, test func(t *testing.T))
 	// Parallel is the number of concurrent cases, regardless of go test's -parallel. Cases mostly
 	// wait for processes to end, so for a runtime in another process it may exceed the number of
@@ -89,15 +91,13 @@ func Run(t *testing.T, cfg Config) {
 	if cfg.Start == nil {
 		t.Fatal("critest: Config.Start is required")
 	}
-	if cfg.Around == nil {
-		cfg.Around = func(t *testing.T, test func(t *testing.T)) { test(t) }
-	}
 	report := &report{}
+	suite := &bubbletest.Cases{Around: cfg.Around}
 	places := make(chan struct{}, max(1, cfg.Parallel))
 	var running sync.WaitGroup
 	for _, g := range groups() {
 		running.Go(func() {
-			t.Run(g.name, func(t *testing.T) { g.run(t, places, func(t *testing.T, c testCase) { cfg.run(t, c, report) }) })
+			t.Run(g.name, func(t *testing.T) { g.run(t, places, func(t *testing.T, c testCase) { c.play(t, suite, cfg, report) }) })
 		})
 		if cfg.Parallel <= 1 {
 			running.Wait()
@@ -123,9 +123,15 @@ func (g group) run(t *testing.T, places chan struct{}, run func(*testing.T, test
 	running.Wait()
 }
 
-func (cfg Config) run(t *testing.T, c testCase, r *report) {
-	cfg.Around(t, func(t *testing.T) {
-		defer r.count(t)
-		c.run(newEnv(t, cfg.Start(t), r))
+func (c testCase) play(t *testing.T, suite *bubbletest.Cases, cfg Config, r *report) {
+	counted := false
+	defer func() {
+		if !counted { // the case was abandoned or not run
+			r.count(t)
+		}
+	}()
+	suite.Run(t, func(t *testing.T, tb testing.TB) {
+		defer func() { r.count(tb); counted = true }()
+		c.run(newEnv(tb, cfg.Start(t), r))
 	})
 }

@@ -42,6 +42,11 @@
 // it needs SPDY and WebSocket). Without a client such cases are skipped with "no session client".
 // That package's Server gives the fake such sessions.
 //
+// # Owners
+//
+// The owner of a pod is a label of its sandbox and containers. Group List proves for each runtime
+// that labels are returned whole by lists and select exactly; group Sandbox proves it for statuses.
+//
 // # Guarantees for callers
 //
 // The suite asserts behaviour shared by all measured runtimes. Where runtimes differ it asserts the

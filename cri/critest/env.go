@@ -3,6 +3,7 @@ package critest
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,10 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/internal/difference"
 )
 
 // waitTimeout bounds the wait of a case for an asynchronous effect. Only failing tests reach it.
@@ -213,7 +216,16 @@ func (e *env) containers(sandboxID string) []*runtimeapi.Container {
 
 func (e *env) same(want, got proto.Message) {
 	e.t.Helper()
-	require.True(e.t, proto.Equal(want, got), "want %v\n got %v", want, got)
+	require.True(e.t, proto.Equal(want, got), "the %s differs:\n%s", want.ProtoReflect().Descriptor().Name(), difference.Of(fields(got), fields(want)))
+}
+
+// fields returns a message for difference.Of.
+func fields(m proto.Message) json.RawMessage {
+	text, err := protojson.Marshal(m)
+	if err != nil { // it has invalid UTF-8
+		text, _ = json.Marshal(m)
+	}
+	return text
 }
 
 // recent requires a timestamp between before and now. The clocks of caller and runtime may differ

@@ -22,7 +22,8 @@ func testMyRuntime(t *testing.T) {
 	}})
 }
 
-// Example shows TestMyRuntime, the function in the tests of a runtime. go test runs it.
+// Example shows TestMyRuntime, the function in the tests of a runtime. It has no output, because only
+// go test has a *testing.T; TestDocumentedTest runs the function.
 func Example() {
 	_ = testMyRuntime
 }

@@ -26,7 +26,7 @@ func testWrapper(t *testing.T) {
 }
 
 // Example_wrapper tests a wrapper around the fake: in memory and in virtual time, which takes a
-// second or two.
+// second or two. It has no output, because only go test has a *testing.T; TestFake runs the function.
 func Example_wrapper() {
 	_ = testWrapper
 }

@@ -31,7 +31,7 @@ var (
 	exit255 = program{`exit 255`, fake.Exit(255)}
 	// greedy allocates all available memory in a child, and exits with its code. containerd 1.6 may
 	// report the exit of a container's first process before its kill for memory.
-	greedy = program{`tail /dev/zero; code=$?; sleep 1; exit $code`, fake.OutOfMemory}
+	greedy = program{`tail /dev/zero; code=$?; sleep 4; exit $code`, fake.OutOfMemory}
 	// touch writes a line to /data/touched and ends with code 9 if it cannot.
 	touch = program{`echo touched > /data/touched || exit 9`, touchData}
 	// envPrinter writes its environment to /data/environment; see env.printedEnv.

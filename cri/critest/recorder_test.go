@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // recorder is the testing.TB of a case that is expected to fail. It records the result of the case
@@ -36,6 +38,9 @@ func (r *recorder) Skip(args ...any)             { r.Log(args...); r.SkipNow() }
 func (r *recorder) Skipf(f string, args ...any)  { r.Logf(f, args...); r.SkipNow() }
 
 func (r *recorder) note(failed bool, text string) {
+	if strings.Contains(text, "%!") {
+		r.TB.Error(text)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failed = r.failed || failed
@@ -70,6 +75,19 @@ func (r *recorder) last() func() {
 	f := r.cleanups[len(r.cleanups)-1]
 	r.cleanups = r.cleanups[:len(r.cleanups)-1]
 	return f
+}
+
+// The message of a wrong reply has the differing fields only.
+func TestWrongReplyIsReportedAsDifference(t *testing.T) {
+	want := &runtimeapi.ContainerStatus{Id: "c", ExitCode: 3, Metadata: &runtimeapi.ContainerMetadata{Name: "main", Attempt: 1}}
+	got := proto.CloneOf(want)
+	got.ExitCode, got.Metadata.Attempt = 4, 0
+	r := &recorder{TB: t}
+	inOwnGoroutine(func() { (&env{t: r}).same(want, got) })
+	require.Contains(t, r.log.String(), "the ContainerStatus differs:")
+	require.Contains(t, r.log.String(), "exitCode: 4, must be 3")
+	require.Contains(t, r.log.String(), "metadata.attempt: absent, must be 1")
+	require.NotContains(t, r.log.String(), "main")
 }
 
 // inOwnGoroutine calls f in a goroutine that Goexit may end.

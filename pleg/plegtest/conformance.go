@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/bubbletest"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/pleg/observed"
 )
@@ -21,7 +22,8 @@ type Config struct {
 	// inside Around, and cleans up with t.Cleanup. The runtime may be shared: cases use their
 	// own pods. Required.
 	Start func(t *testing.T) Subject
-	// Around runs each case. Use synctest.Test for an in-memory runtime. Default: a direct call.
+	// Around runs each case. Use synctest.Test for an in-memory runtime. A case that stops the clock
+	// of its bubble, such as by waiting for a socket, fails after seconds. Default: a direct call.
 	Around func(t *testing.T, test func(t *testing.T))
 }
 
@@ -75,17 +77,15 @@ func Run(t *testing.T, cfg Config) {
 	if cfg.Start == nil {
 		t.Fatal("plegtest: Config.Start is required")
 	}
-	if cfg.Around == nil {
-		cfg.Around = func(t *testing.T, test func(t *testing.T)) { test(t) }
-	}
+	suite := bubbletest.Cases{Around: cfg.Around}
 	for _, c := range cases() {
 		t.Run(c.name, func(t *testing.T) {
-			cfg.Around(t, func(t *testing.T) {
+			suite.Run(t, func(t *testing.T, tb testing.TB) {
 				switch err := c.try(t.Context(), cfg.Start(t), timeout); {
 				case errors.Is(err, errSkip):
-					t.Skip(err)
+					tb.Skip(err)
 				case err != nil:
-					t.Error(err)
+					tb.Error(err)
 				}
 			})
 		})

@@ -3,6 +3,7 @@ package plegtest
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/testkit/child"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/pleg/observed"
 )
@@ -44,6 +46,22 @@ func TestConformanceInBubble(t *testing.T) {
 		rt := &Runtime{}
 		return Subject{Runtime: rt, Pods: slowPods{rt.Pods()}}
 	}})
+}
+
+// A runtime that waits for a file fails its case. A bubble with it would stand still.
+func TestStoppedClockFails(t *testing.T) {
+	child.Fails(t, "a_removed_pod_is_absent", func(t *testing.T) {
+		r, w, err := os.Pipe()
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = w.Close() })
+		Run(t, Config{Around: synctest.Test, Start: func(*testing.T) Subject {
+			rt := &Runtime{}
+			return Subject{Pods: rt.Pods(), Runtime: &defective{EventedRuntime: rt.WithEvents(), list: func(context.Context) ([]observed.ListedPod, error) {
+				_, err := r.Read(make([]byte, 1))
+				return nil, err
+			}}}
+		}})
+	}, "the clock of the synctest bubble stands still", "os.(*File).Read")
 }
 
 // defective is a runtime with a defect.
@@ -285,6 +303,7 @@ func TestDefects(t *testing.T) {
 				err := c.try(t.Context(), Subject{Runtime: s, Pods: s.Pods(), Foreign: s.foreign}, 10*time.Second)
 				require.Error(t, err, "the case passes despite the defect")
 				require.NotErrorIs(t, err, errSkip)
+				require.NotContains(t, err.Error(), "%!")
 				time.Sleep(2 * time.Hour) // until a stream that ignores its context has ended
 			})
 		})

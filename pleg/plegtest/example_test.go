@@ -29,7 +29,7 @@ func ExampleRuntime() {
 	// no response
 }
 
-func testMyRuntime(t *testing.T) {
+func TestMyRuntime(t *testing.T) {
 	plegtest.Run(t, plegtest.Config{
 		Around: synctest.Test, // it lives in memory
 		Start: func(*testing.T) plegtest.Subject {
@@ -39,9 +39,10 @@ func testMyRuntime(t *testing.T) {
 	})
 }
 
-// In the tests of a runtime this function has the name TestMyRuntime, and go test runs it.
+// ExampleRun shows TestMyRuntime, an ordinary test of a runtime. It has no output of its own, because
+// only go test has a *testing.T; go test runs TestMyRuntime.
 func ExampleRun() {
-	_ = testMyRuntime
+	_ = TestMyRuntime
 }
 
 // Bench measures the time until changes are seen if an inspection takes 3 ms.

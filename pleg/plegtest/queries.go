@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/difference"
 	"github.com/podwright/podwright/pleg/observed"
 )
 
@@ -72,9 +73,9 @@ func (p *trial) agree(o *observed.ListedPod, s *observed.Pod) {
 	case o.Name != s.Name || o.Namespace != s.Namespace:
 		p.fail("ListPods returns the pod name %s/%s, PodStatus %s/%s", o.Namespace, o.Name, s.Namespace, s.Name)
 	case !slices.Equal(o.Containers, near.Containers):
-		p.fail("ListPods shows the containers %v and PodStatus %v", o.Containers, near.Containers)
+		p.fail("ListPods shows other containers than PodStatus:\n%s", difference.Of(o.Containers, near.Containers))
 	case !slices.Equal(o.Sandboxes, near.Sandboxes):
-		p.fail("ListPods shows the sandboxes %v and PodStatus %v", o.Sandboxes, near.Sandboxes)
+		p.fail("ListPods shows other sandboxes than PodStatus:\n%s", difference.Of(o.Sandboxes, near.Sandboxes))
 	}
 }
 

@@ -180,7 +180,7 @@ func (p *trial) observe(ctx context.Context, after func(o *observer, uid types.U
 			}
 		}
 	case <-ctx.Done():
-		p.fail("the first list was never complete: %w", o.Healthy())
+		p.fail("the first list was never complete: %w", orNil(o.Healthy()))
 	}
 	cancel()
 	p.add(<-done)

@@ -1,6 +1,7 @@
 package podworkerstest
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 )
@@ -14,6 +15,9 @@ func Violated(t *testing.T, newSubject func(t *testing.T) Subject) (rules []stri
 			a.end()
 			for _, err := range a.errs {
 				rules = append(rules, rulesOf(err)...)
+				if strings.Contains(err.Error(), "%!") {
+					t.Error(err)
+				}
 			}
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/bubbletest"
 	"github.com/podwright/podwright/podworkers"
 )
 
@@ -40,14 +41,16 @@ type Subject struct {
 // Run plays standard lives of pods with a syncer, one per subtest, and checks all rules: a life, a
 // kill during the start, a shrinking grace period, an update, restarts of the agent, exits under
 // each restart policy, and failed starts. newSubject is called for each life, in a bubble of
-// testing/synctest.
+// testing/synctest. A life that stops the clock of its bubble, such as by waiting for a socket or by
+// sleeping under a lock, fails after seconds.
 func Run(t *testing.T, newSubject func(t *testing.T) Subject) {
+	suite := bubbletest.Cases{Around: synctest.Test}
 	for _, life := range lives() {
 		t.Run(life.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a := newAgent(t, newSubject(t))
+			suite.Run(t, func(t *testing.T, tb testing.TB) {
+				a := newAgent(tb, newSubject(t))
 				if a.lacks(life.needs) {
-					t.Skip("the Subject lacks a function for this life")
+					tb.Skip("the Subject lacks a function for this life")
 				}
 				life.play(a)
 				a.end()
@@ -60,14 +63,15 @@ func Run(t *testing.T, newSubject func(t *testing.T) Subject) {
 // RunRandom plays random lives and checks all rules. It stops at the first violation and prints the
 // steps of that life. The same seed gives the same lives.
 func RunRandom(t *testing.T, seed uint64, count int, newSubject func(t *testing.T) Subject) {
+	suite := bubbletest.Cases{Around: synctest.Test}
 	random := rand.New(rand.NewPCG(seed, 0))
 	for i := 0; i < count && !t.Failed(); i++ {
-		synctest.Test(t, func(t *testing.T) {
-			a := newAgent(t, newSubject(t))
+		suite.Run(t, func(t *testing.T, tb testing.TB) {
+			a := newAgent(tb, newSubject(t))
 			playRandom(a, random)
 			a.end()
 			if a.report(); len(a.errs) > 0 {
-				t.Logf("life %d of seed %d: %s", i, seed, strings.Join(a.steps, "; "))
+				tb.Logf("life %d of seed %d: %s", i, seed, strings.Join(a.steps, "; "))
 			}
 		})
 	}
@@ -75,7 +79,7 @@ func RunRandom(t *testing.T, seed uint64, count int, newSubject func(t *testing.
 
 // agent runs workers with the syncer of a Subject.
 type agent struct {
-	t *testing.T
+	t testing.TB
 	s Subject
 
 	syncer  podworkers.PodSyncer
@@ -89,7 +93,7 @@ type agent struct {
 	errs  []error
 }
 
-func newAgent(t *testing.T, s Subject) *agent {
+func newAgent(t testing.TB, s Subject) *agent {
 	if s.Syncer == nil || s.Running == nil {
 		t.Fatal("podworkerstest: Subject.Syncer and Subject.Running are required")
 	}
@@ -138,8 +142,10 @@ func (a *agent) end() {
 	a.wait(time.Minute)
 	a.check(a.workers)
 	for uid := range a.pods {
-		if ids, err := a.s.Running(uid); err != nil || len(ids) > 0 {
-			a.fail("pod %s: containers run after its end: %v %v", uid, ids, err)
+		if ids, err := a.s.Running(uid); err != nil {
+			a.fail("list running containers of pod %s: %v", uid, err)
+		} else if len(ids) > 0 {
+			a.fail("pod %s: containers run after its end: %v", uid, ids)
 		}
 	}
 	for _, p := range a.workers.Pods() {

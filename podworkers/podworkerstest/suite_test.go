@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/testkit/child"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/podworkers/podworkerstest"
 )
@@ -123,6 +124,10 @@ func (s *boxSyncer) SyncPod(ctx context.Context, w podworkers.Work) (bool, error
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.has("sleeps under its lock") {
+		go func() { _, _ = s.running(w.Pod.UID) }()
+		time.Sleep(time.Second)
+	}
 	x, pod := s.at(w.Pod.UID), w.Pod
 	if s.first == nil {
 		s.first = map[types.UID]*v1.Pod{}
@@ -246,6 +251,13 @@ func TestSuite(t *testing.T) {
 
 func TestSuiteRandomLives(t *testing.T) {
 	podworkerstest.RunRandom(t, 1, *randomLives, func(*testing.T) podworkerstest.Subject { return newBoxes("").subject() })
+}
+
+// A syncer that sleeps under a lock of its views fails its life. A bubble with it would stand still.
+func TestStoppedClockFails(t *testing.T) {
+	child.Fails(t, "a_pod_runs_and_stops", func(t *testing.T) {
+		podworkerstest.Run(t, func(*testing.T) podworkerstest.Subject { return newBoxes("sleeps under its lock").subject() })
+	}, "the clock of the synctest bubble stands still", "sync.(*Mutex).Lock")
 }
 
 // Each planted bug is reported with the name of the rule that it violates.

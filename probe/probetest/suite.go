@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -70,6 +71,9 @@ func try(ctx context.Context, r suiteRule, s Subject) (err error) {
 			err = fmt.Errorf("Probe panicked: %v", p)
 		}
 	}()
+	if s.Prober == nil || reflect.ValueOf(s.Healthy).IsZero() || reflect.ValueOf(s.Failing).IsZero() {
+		return errors.New("probetest: Subject.Prober, Subject.Healthy and Subject.Failing are required")
+	}
 	return r.check(ctx, s)
 }
 

@@ -103,7 +103,9 @@ func TestSuiteFindsDefects(t *testing.T) {
 				found = true
 				synctest.Test(t, func(t *testing.T) {
 					require.NoError(t, try(t.Context(), r, subjectOf(correct)))
-					require.Error(t, try(t.Context(), r, subjectOf(defect)))
+					err := try(t.Context(), r, subjectOf(defect))
+					require.Error(t, err)
+					require.NotContains(t, err.Error(), "%!")
 				})
 			}
 			require.True(t, found)
@@ -112,5 +114,6 @@ func TestSuiteFindsDefects(t *testing.T) {
 	panics := func(context.Context, probe.Target) (probe.Result, error) { panic("oops") }
 	for _, r := range suiteRules {
 		require.ErrorContains(t, try(t.Context(), r, subjectOf(panics)), "oops", r.name)
+		require.ErrorContains(t, try(t.Context(), r, Subject{Prober: proberFunc(correct)}), "Subject.Healthy", r.name)
 	}
 }

@@ -2,9 +2,9 @@
 // in-memory stage that meets it.
 //
 //	func TestStage(t *testing.T) {
-//		stagestest.Run(t, func(t testing.TB) stagestest.Harness {
+//		stagestest.Run(t, func(t testing.TB) stagestest.Subject {
 //			dir := t.TempDir()
-//			return stagestest.Harness{
+//			return stagestest.Subject{
 //				Open:  func() (stages.Stage, error) { return claims.Open(dir) },
 //				Holds: func(uid types.UID) bool { ... }, // a look into dir
 //			}
@@ -12,6 +12,11 @@
 //	}
 //
 // The suite opens the stage repeatedly on the same state, like an agent that was killed and
-// restarted. It cannot kill within a method; Harness.Halfway creates the state after such a
-// kill. Code that uses stages needs no suite: it is tested with a Memory.
+// restarted. It cannot kill within a method; Subject.Halfway creates the state after such a
+// kill. A failure lists the calls that led to it:
+//
+//	release: device busy
+//	calls: Prepare pod-0001, Prepare pod-0002, Release pod-0001
+//
+// Code that uses stages needs no suite: it is tested with a Memory.
 package stagestest

@@ -90,14 +90,22 @@ func killedBetween(t *trial) error {
 			return t.expectLeftover(pod)
 		}},
 	}
-	return orders.Each(steps, 4, t.pod, func(pod *v1.Pod, _ string) error { return inOrder(t.open, t.releases(pod)) })
+	begin := func() *v1.Pod {
+		t.calls.begin()
+		return t.pod()
+	}
+	return orders.Each(steps, 4, begin, func(pod *v1.Pod, _ string) error { return inOrder(t.open, t.releases(pod)) })
 }
 
 func killedWithin(t *trial) error {
 	for _, name := range slices.Sorted(maps.Keys(t.Halfway)) {
 		released, prepared := t.pod(), t.pod()
 		err := inOrder(
-			func() error { return errors.Join(t.Halfway[name](released), t.Halfway[name](prepared)) },
+			func() error {
+				t.calls.add(name, released.UID)
+				t.calls.add(name, prepared.UID)
+				return errors.Join(t.Halfway[name](released), t.Halfway[name](prepared))
+			},
 			t.open,
 			func() error { return errors.Join(t.expectLeftover(released), t.expectLeftover(prepared)) },
 			t.releases(released),
@@ -198,7 +206,7 @@ func hungRelease(t *trial) error {
 	return t.whileHung(stuck, func(_ context.CancelFunc, done <-chan error) error {
 		select {
 		case err := <-done:
-			return fmt.Errorf("the hung release returned: %w", err)
+			return fmt.Errorf("the hung release returned (error: %v)", err)
 		case <-time.After(10 * time.Millisecond):
 		}
 		return withinTimeout("another pod's call", func() error {

@@ -15,8 +15,8 @@ import (
 	"github.com/podwright/podwright/podworkers/stages"
 )
 
-// Harness is a stage under test, and its state. Open and Holds are required.
-type Harness struct {
+// Subject is a stage under test, and its state. Open and Holds are required.
+type Subject struct {
 	// Open opens the stage on the state, like a starting agent. The state is empty at first.
 	// Stages of earlier calls are not used again, as if their agent was killed.
 	Open func() (stages.Stage, error)
@@ -41,8 +41,8 @@ const (
 )
 
 // Run tests the contract of stages.Stage, with one subtest per rule. It calls New for each rule;
-// New registers its cleanup with t.Cleanup. Run also works inside a synctest bubble.
-func Run(t *testing.T, New func(t testing.TB) Harness) {
+// New registers its cleanup with t.Cleanup.
+func Run(t *testing.T, New func(t testing.TB) Subject) {
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
 			if err := play(t.Context(), r, New(t)); err != nil {
@@ -57,8 +57,8 @@ type rule struct {
 	play func(*trial) error
 }
 
-func play(ctx context.Context, r rule, h Harness) error {
-	f := fields.Of("stagestest: Harness")
+func play(ctx context.Context, r rule, h Subject) error {
+	f := fields.Of("stagestest: Subject")
 	f.Required("Open", h.Open)
 	f.Required("Holds", h.Holds)
 	if err := f.Err(); err != nil {
@@ -66,33 +66,40 @@ func play(ctx context.Context, r rule, h Harness) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	t := &trial{Harness: h, ctx: ctx}
+	t := &trial{Subject: h, ctx: ctx}
 	if err := t.open(); err != nil {
 		return err
 	}
-	return r.play(t)
+	t.calls.begin()
+	return t.calls.explain(r.play(t))
 }
 
 // trial is one run of a rule on a stage.
 type trial struct {
-	Harness
+	Subject
 	ctx   context.Context
-	stage stages.Stage
+	stage tracedStage
+	calls trace
 	pods  int
 }
 
 // open opens the stage; a repeated call simulates a kill and restart of the agent.
-func (t *trial) open() (err error) {
-	if t.stage, err = t.Open(); err != nil {
+func (t *trial) open() error {
+	t.calls.add("Open", "")
+	stage, err := t.Open()
+	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
+	t.stage = tracedStage{stage, &t.calls}
 	return nil
 }
 
 func (t *trial) pod() *v1.Pod {
 	t.pods++
 	n := fmt.Sprintf("%04d", t.pods)
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod-" + n, UID: types.UID("00000000-0000-4000-8000-00000000" + n)}}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod-" + n, UID: types.UID("00000000-0000-4000-8000-00000000" + n)}}
+	t.calls.name(pod)
+	return pod
 }
 
 // prepareAndUse prepares and uses a pod, and requires that its resources exist then.
@@ -101,7 +108,8 @@ func (t *trial) prepareAndUse(pod *v1.Pod) error {
 		return fmt.Errorf("prepare: %w", err)
 	}
 	if t.Use != nil {
-		if err := t.Use(t.stage, pod); err != nil {
+		t.calls.add("Use", pod.UID)
+		if err := t.Use(t.stage.Stage, pod); err != nil {
 			return fmt.Errorf("use: %w", err)
 		}
 	}
@@ -119,11 +127,11 @@ func (t *trial) release(pod *v1.Pod) error {
 // expect compares the state and the leftovers with the desired state.
 func (t *trial) expect(pod *v1.Pod, there bool) error {
 	if has := t.Holds(pod.UID); has != there {
-		return fmt.Errorf("pod %s: the state has resources of it: %v, want %v", pod.UID, has, there)
+		return fmt.Errorf("%s: the state has resources of it: %v, want %v", pod.Name, has, there)
 	}
 	leftover, err := t.isLeftover(pod.UID)
 	if err == nil && leftover != there {
-		return fmt.Errorf("pod %s is among the leftovers: %v, want %v", pod.UID, leftover, there)
+		return fmt.Errorf("%s is among the leftovers: %v, want %v", pod.Name, leftover, there)
 	}
 	return err
 }
@@ -132,7 +140,7 @@ func (t *trial) expect(pod *v1.Pod, there bool) error {
 func (t *trial) expectLeftover(pod *v1.Pod) error {
 	leftover, err := t.isLeftover(pod.UID)
 	if err == nil && !leftover && t.Holds(pod.UID) {
-		return fmt.Errorf("pod %s is not among the leftovers although it has resources", pod.UID)
+		return fmt.Errorf("%s is not among the leftovers although it has resources", pod.Name)
 	}
 	return err
 }

@@ -3,6 +3,8 @@ package stagestest
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,23 +16,23 @@ import (
 	"github.com/podwright/podwright/podworkers/stages"
 )
 
-func harness(m *Memory, wrap func(*Memory) stages.Stage) Harness {
-	return Harness{
+func subject(m *Memory, wrap func(*Memory) stages.Stage) Subject {
+	return Subject{
 		Open: func() (stages.Stage, error) { return wrap(m), nil }, Holds: m.Holds, Block: m.Block,
 		Halfway: map[string]func(*v1.Pod) error{"prepared": func(pod *v1.Pod) error { return m.Prepare(context.Background(), pod) }},
 	}
 }
 
 func TestMemory(t *testing.T) {
-	Run(t, func(testing.TB) Harness {
-		return harness(NewMemory(), func(m *Memory) stages.Stage { return m })
+	Run(t, func(testing.TB) Subject {
+		return subject(NewMemory(), func(m *Memory) stages.Stage { return m })
 	})
 }
 
 // Run accepts a stage whose resources appear when the pod uses them.
 func TestUse(t *testing.T) {
-	Run(t, func(testing.TB) Harness {
-		h := harness(NewMemory(), func(m *Memory) stages.Stage {
+	Run(t, func(testing.TB) Subject {
+		h := subject(NewMemory(), func(m *Memory) stages.Stage {
 			b := newBroken(m)
 			b.prepare = func(context.Context, *v1.Pod) error { return nil }
 			return b
@@ -203,16 +205,41 @@ func TestBrokenStages(t *testing.T) {
 	} {
 		t.Run(rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := harness(NewMemory(), func(m *Memory) stages.Stage {
+				h := subject(NewMemory(), func(m *Memory) stages.Stage {
 					b := newBroken(m)
 					breaks(b)
 					return b
 				})
-				require.Error(t, play(t.Context(), find(t, rule), h))
+				err := play(t.Context(), find(t, rule), h)
+				require.ErrorContains(t, err, "\ncalls: ")
+				require.NotContains(t, err.Error(), "%!")
 				time.Sleep(2 * time.Hour) // for calls that ignore their context
 			})
 		})
 	}
+}
+
+// A message has the calls up to the failure. In killedBetween it has the calls of the failed sequence.
+func TestMessagesShowTheCalls(t *testing.T) {
+	for rule, want := range map[string]string{
+		"pods do not disturb each other": "\ncalls: Prepare pod-0001, Prepare pod-0002, Release pod-0001",
+		"killed between any two steps":   "\ncalls: Prepare pod-0001, Prepare pod-0001, Prepare pod-0001, Prepare pod-0001, Open, Release pod-0001",
+		"killed within a step":           "\ncalls: prepared pod-0001, prepared pod-0002, Open, Release pod-0001",
+	} {
+		h := subject(NewMemory(), func(m *Memory) stages.Stage {
+			b := newBroken(m)
+			b.beforeRelease(func(types.UID) error { return errors.New("refused") })
+			return b
+		})
+		err := play(t.Context(), find(t, rule), h)
+		require.ErrorContains(t, err, "refused")
+		require.True(t, strings.HasSuffix(err.Error(), want), "%v", err)
+	}
+	h := subject(NewMemory(), func(m *Memory) stages.Stage { return m })
+	h.Block = func(types.UID) func() { return func() {} }
+	require.ErrorContains(t, play(t.Context(), find(t, "a hung release does not delay other pods"), h), "the hung release returned (error: <nil>)")
+	long := trace{calls: slices.Repeat([]string{"Open"}, longestTrace+2)}
+	require.ErrorContains(t, long.explain(errors.New("x")), "\ncalls: 2 calls, Open, ")
 }
 
 func find(t *testing.T, name string) rule {
@@ -227,6 +254,6 @@ func find(t *testing.T, name string) rule {
 }
 
 func TestHarnessIsComplete(t *testing.T) {
-	require.ErrorContains(t, play(t.Context(), rules[0], Harness{}), "Harness.Open")
-	require.ErrorContains(t, play(t.Context(), rules[0], Harness{Open: func() (stages.Stage, error) { return NewMemory(), nil }}), "Harness.Holds")
+	require.ErrorContains(t, play(t.Context(), rules[0], Subject{}), "Subject.Open")
+	require.ErrorContains(t, play(t.Context(), rules[0], Subject{Open: func() (stages.Stage, error) { return NewMemory(), nil }}), "Subject.Holds")
 }
