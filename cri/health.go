@@ -7,6 +7,8 @@ import (
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/clip"
 )
 
 // Readiness is the state of a runtime condition.
@@ -30,14 +32,15 @@ func (r Readiness) String() string {
 	}
 }
 
-// ReasonRuntimeDown is the reason of a RuntimeReady condition that is NotReady because the last
-// good poll is too old.
+// ReasonRuntimeDown is the reason of a RuntimeReady condition that is NotReady because polls have
+// failed for too long.
 const ReasonRuntimeDown = "RuntimeDown"
 
 // Condition is a condition of the runtime.
 type Condition struct {
 	Readiness Readiness
-	// Reason is a word and Message a sentence about the cause. Both may be empty.
+	// Reason is a word and Message a sentence about the cause. Both may be empty. At most 1 KiB and
+	// 4 KiB of the runtime's texts are kept.
 	Reason, Message string
 }
 
@@ -78,8 +81,8 @@ type Features struct {
 type Health struct {
 	// LastGood is the end of the last poll that returned RuntimeReady. Zero: none yet.
 	LastGood time.Time
-	// RuntimeReady is the last reported condition, or NotReady with ReasonRuntimeDown when
-	// LastGood is too old. While it is not Ready, the node is not ready.
+	// RuntimeReady is the last reported condition, or NotReady with ReasonRuntimeDown when polls of a
+	// ready runtime have failed for too long. While it is not Ready, the node is not ready.
 	RuntimeReady Condition
 	// NetworkReady is the last reported condition. While it is not Ready, only pods on the host's
 	// network can start.
@@ -90,6 +93,9 @@ type Health struct {
 	Features Features
 	// Err is the error of the last poll, or nil.
 	Err error
+
+	// failing is the start of the first failed poll after the last good one, or zero.
+	failing time.Time
 }
 
 // Handler returns the handler with this name.
@@ -102,12 +108,8 @@ func (h Health) Handler(name string) (Handler, bool) {
 	return Handler{}, false
 }
 
-// next returns the health after a poll that ended at now.
-func (h Health) next(now time.Time, reply *runtimeapi.StatusResponse, err error) Health {
-	if err != nil {
-		h.Err = err
-		return h
-	}
+// good returns the health after a successful poll that ended at now.
+func (h Health) good(now time.Time, reply *runtimeapi.StatusResponse) Health {
 	conditions := reply.GetStatus().GetConditions()
 	next := Health{
 		LastGood:     h.LastGood,
@@ -125,6 +127,24 @@ func (h Health) next(now time.Time, reply *runtimeapi.StatusResponse, err error)
 	return next
 }
 
+// failed returns the health after a failed poll from began to now. A ready runtime becomes NotReady at
+// the second or a later failed poll in a row, when polls have failed for the duration limit.
+func (h Health) failed(began, now time.Time, err error, limit time.Duration) Health {
+	h.Err = err
+	switch {
+	case h.failing.IsZero():
+		// A poll of another caller may have succeeded after this one began.
+		h.failing = slices.MaxFunc([]time.Time{began, h.LastGood}, time.Time.Compare)
+	case h.RuntimeReady.Ready() && now.Sub(h.failing) >= limit:
+		h.RuntimeReady = Condition{
+			Readiness: NotReady,
+			Reason:    ReasonRuntimeDown,
+			Message:   fmt.Sprintf("no successful status call since %s", h.LastGood.UTC().Format(time.RFC3339)),
+		}
+	}
+	return h
+}
+
 func readCondition(conditions []*runtimeapi.RuntimeCondition, kind string) Condition {
 	c := conditionOf(conditions, kind)
 	if c == nil {
@@ -134,7 +154,7 @@ func readCondition(conditions []*runtimeapi.RuntimeCondition, kind string) Condi
 	if c.GetStatus() {
 		readiness = Ready
 	}
-	return Condition{Readiness: readiness, Reason: c.GetReason(), Message: c.GetMessage()}
+	return Condition{Readiness: readiness, Reason: clip.Text(c.GetReason(), clip.Reason), Message: clip.Text(c.GetMessage(), clip.Message)}
 }
 
 // readHandlers sorts the handlers by name, because runtimes return them in no particular order.
@@ -149,18 +169,6 @@ func readHandlers(handlers []*runtimeapi.RuntimeHandler) []Handler {
 	}
 	slices.SortFunc(out, func(a, b Handler) int { return strings.Compare(a.Name, b.Name) })
 	return out
-}
-
-// at returns the health at a time. RuntimeReady becomes NotReady when LastGood is downAfter old.
-func (h Health) at(now time.Time, downAfter time.Duration) Health {
-	if h.RuntimeReady.Ready() && now.Sub(h.LastGood) >= downAfter {
-		h.RuntimeReady = Condition{
-			Readiness: NotReady,
-			Reason:    ReasonRuntimeDown,
-			Message:   fmt.Sprintf("no successful status call since %s", h.LastGood.UTC().Format(time.RFC3339)),
-		}
-	}
-	return h
 }
 
 // differs reports whether other has a change worth reporting. LastGood and the text of Err do not

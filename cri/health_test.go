@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,7 +35,7 @@ func statusOf(runtime, network bool) *runtimeapi.StatusResponse {
 	return r
 }
 
-func TestHealthNext(t *testing.T) {
+func TestHealthAfterPolls(t *testing.T) {
 	now := time.Unix(1000, 0)
 	require.Equal(t, "unknown", Health{}.RuntimeReady.Readiness.String())
 
@@ -44,7 +45,7 @@ func TestHealthNext(t *testing.T) {
 		{Name: ""},
 	}
 	reply.Features = &runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: true, UserNamespacesHostNetwork: true}
-	good := Health{}.next(now, reply, nil)
+	good := Health{}.good(now, reply)
 	require.Equal(t, Health{
 		LastGood:     now,
 		RuntimeReady: Condition{Readiness: Ready},
@@ -59,28 +60,58 @@ func TestHealthNext(t *testing.T) {
 	require.False(t, ok)
 
 	gone := errors.New("gone")
-	failed := good.next(now.Add(time.Second), nil, gone)
+	failed := good.failed(now.Add(time.Second), now.Add(time.Second), gone, time.Minute)
 	require.Equal(t, gone, failed.Err)
 	require.Equal(t, good.Handlers, failed.Handlers)
 	require.Equal(t, now, failed.LastGood)
 	require.True(t, failed.RuntimeReady.Ready(), "one failed poll does not count")
 
-	notReady := failed.next(now.Add(2*time.Second), statusOf(false, true), nil)
+	notReady := failed.good(now.Add(2*time.Second), statusOf(false, true))
 	require.Equal(t, NotReady, notReady.RuntimeReady.Readiness)
 	require.Equal(t, now, notReady.LastGood)
 	require.NoError(t, notReady.Err)
 }
 
-func TestHealthAt(t *testing.T) {
-	now := time.Unix(1000, 0)
-	good := Health{}.next(now, statusOf(true, true), nil)
-	require.Equal(t, good, good.at(now.Add(29999*time.Millisecond), 30*time.Second))
-	down := good.at(now.Add(30*time.Second), 30*time.Second)
-	require.Equal(t, Condition{NotReady, ReasonRuntimeDown, "no successful status call since 1970-01-01T00:16:40Z"}, down.RuntimeReady)
-	require.True(t, down.NetworkReady.Ready())
-	require.Equal(t, Unknown, Health{}.at(now, 30*time.Second).RuntimeReady.Readiness)
-	notReady := good.next(now, statusOf(false, true), nil)
-	require.Equal(t, notReady, notReady.at(now.Add(time.Hour), 30*time.Second), "the runtime's own reason stays")
+// A runtime is down when a poll fails that ends 30 s after the start of the first failed poll. A
+// single failed poll, a gap without polls, and the runtime's own reason do not change.
+func TestHealthDown(t *testing.T) {
+	const limit = 30 * time.Second
+	lastGood := time.Unix(1000, 0)
+	gone := errors.New("gone")
+	type poll struct {
+		began, ended time.Duration // after the last good poll
+	}
+	for name, c := range map[string]struct {
+		failed []poll
+		down   bool
+	}{
+		"too short":                {[]poll{{5 * time.Second, 5 * time.Second}, {34 * time.Second, 35*time.Second - 1}}, false},
+		"long enough":              {[]poll{{5 * time.Second, 5 * time.Second}, {35 * time.Second, 35 * time.Second}}, true},
+		"hanging":                  {[]poll{{5 * time.Second, 20 * time.Second}, {20 * time.Second, 35 * time.Second}}, true},
+		"one poll, long":           {[]poll{{5 * time.Second, time.Hour}}, false},
+		"one poll, late":           {[]poll{{time.Hour, time.Hour}}, false},
+		"began before a good poll": {[]poll{{-20 * time.Second, time.Second}, {10 * time.Second, 29 * time.Second}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := Health{}.good(lastGood, statusOf(true, true))
+			own := h.good(lastGood, statusOf(false, true))
+			never := Health{}
+			for _, p := range c.failed {
+				began, ended := lastGood.Add(p.began), lastGood.Add(p.ended)
+				h = h.failed(began, ended, gone, limit)
+				own = own.failed(began, ended, gone, limit)
+				never = never.failed(began, ended, gone, limit)
+			}
+			want := Condition{Readiness: Ready}
+			if c.down {
+				want = Condition{NotReady, ReasonRuntimeDown, "no successful status call since 1970-01-01T00:16:40Z"}
+			}
+			require.Equal(t, want, h.RuntimeReady)
+			require.True(t, h.NetworkReady.Ready())
+			require.Empty(t, own.RuntimeReady.Reason, "the runtime's own condition stays")
+			require.Equal(t, Unknown, never.RuntimeReady.Readiness)
+		})
+	}
 }
 
 func TestConditionString(t *testing.T) {
@@ -93,13 +124,22 @@ func TestConditionString(t *testing.T) {
 	}
 }
 
+// A runtime's reason has at most 1 KiB in a condition, its message at most 4 KiB.
+func TestConditionIsBounded(t *testing.T) {
+	long := strings.Repeat("é", 1<<19)
+	reply := statusOf(false, true)
+	reply.Status.Conditions[0].Reason, reply.Status.Conditions[0].Message = long, long
+	got := Health{}.good(time.Unix(1, 0), reply).RuntimeReady
+	require.Equal(t, Condition{NotReady, long[:1<<10], long[:4<<10]}, got)
+}
+
 func TestHealthDiffers(t *testing.T) {
-	a := Health{}.next(time.Unix(1, 0), statusOf(true, true), nil)
-	b := Health{}.next(time.Unix(2, 0), statusOf(true, true), nil)
+	a := Health{}.good(time.Unix(1, 0), statusOf(true, true))
+	b := Health{}.good(time.Unix(2, 0), statusOf(true, true))
 	require.False(t, a.differs(b))
 	require.True(t, a.differs(Health{}))
-	require.True(t, a.differs(a.next(time.Unix(2, 0), nil, errors.New("x"))))
-	require.True(t, a.differs(a.next(time.Unix(2, 0), statusOf(true, false), nil)))
+	require.True(t, a.differs(a.failed(time.Unix(2, 0), time.Unix(2, 0), errors.New("x"), time.Minute)))
+	require.True(t, a.differs(a.good(time.Unix(2, 0), statusOf(true, false))))
 	withHandlers := a
 	withHandlers.Handlers = []Handler{{Name: "runc"}}
 	require.True(t, a.differs(withHandlers))
@@ -113,10 +153,12 @@ type watcher struct {
 	changes []string // time since begin, and the health
 }
 
-func watch(t *testing.T, poll statusFunc) *watcher {
+func watch(t *testing.T, poll statusFunc) *watcher { return watchEvery(t, 0, poll) }
+
+func watchEvery(t *testing.T, period time.Duration, poll statusFunc) *watcher {
 	w := &watcher{begin: time.Now()}
 	var err error
-	w.HealthMonitor, err = NewHealthMonitor(HealthConfig{Runtime: poll, OnChange: w.note})
+	w.HealthMonitor, err = NewHealthMonitor(HealthConfig{Runtime: poll, Period: period, OnChange: w.note})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -139,7 +181,8 @@ func (w *watcher) note(h Health) {
 		time.Since(w.begin), h.RuntimeReady.Readiness, h.NetworkReady.Readiness, failed))
 }
 
-// polled returns the outcome of a poll: w(ell), (no) n(etwork), f(ails), s(low), h(angs).
+// polled returns the outcome of a poll: w(ell), (no) n(etwork), f(ails), s(low), h(angs),
+// z (fails after a suspension of 55 s).
 func polled(ctx context.Context, outcome byte) (*runtimeapi.StatusResponse, error) {
 	switch outcome {
 	case 'f':
@@ -149,39 +192,47 @@ func polled(ctx context.Context, outcome byte) (*runtimeapi.StatusResponse, erro
 		return nil, status.FromContextError(ctx.Err()).Err()
 	case 's':
 		time.Sleep(4 * time.Second)
+	case 'z':
+		time.Sleep(55 * time.Second)
+		return nil, status.Error(codes.DeadlineExceeded, "too late")
 	}
 	return statusOf(true, outcome != 'n'), nil
 }
 
-// The monitor polls at once and then every 5 s. The runtime is down exactly 30 s after its last
-// good poll, whether polls fail or hang. A good poll ends that.
+// The monitor polls at once and then every 5 s. The runtime is down 30 s after the first failed poll
+// began, if polls hang, and the time of a reconnection later, if they fail. A good poll ends that.
 func TestHealthMonitorChanges(t *testing.T) {
 	const (
 		well    = "0s: runtime ready, network ready"
 		failing = "5s: runtime ready, network ready, polls fail"
-		down    = "30s: runtime not ready, network ready, polls fail"
+		down    = "38.6s: runtime not ready, network ready, polls fail"
+		hanging = "35s: runtime not ready, network ready, polls fail"
 	)
 	for name, c := range map[string]struct {
 		outcomes string // of polls; the last one repeats
 		want     []string
 		polls    int // in two minutes
+		period   time.Duration
 	}{
-		"well":             {"w", []string{well}, 25},
-		"one poll fails":   {"wfw", []string{well, failing, "10s: runtime ready, network ready"}, 25},
-		"two polls fail":   {"wfwfw", []string{well, failing, "10s: runtime ready, network ready", "15s: runtime ready, network ready, polls fail", "20s: runtime ready, network ready"}, 25},
-		"four polls fail":  {"wffffw", []string{well, failing, "25s: runtime ready, network ready"}, 25},
-		"seven polls fail": {"wfffffffw", []string{well, failing, down, "40s: runtime ready, network ready"}, 25},
-		"all others fail":  {"wf", []string{well, failing, down}, 25},
-		"others hang":      {"wh", []string{well, "20s: runtime ready, network ready, polls fail", down}, 9},
-		"hang and return":  {"whhw", []string{well, "20s: runtime ready, network ready, polls fail", down, "35s: runtime ready, network ready"}, 21},
-		"slow polls":       {"s", []string{"4s: runtime ready, network ready"}, 25},
-		"never well":       {"f", []string{"0s: runtime unknown, network unknown, polls fail"}, 25},
-		"network comes":    {"nnw", []string{"0s: runtime ready, network not ready", "10s: runtime ready, network ready"}, 25},
+		"well":             {"w", []string{well}, 25, 0},
+		"one poll fails":   {"wfw", []string{well, failing, "10s: runtime ready, network ready"}, 25, 0},
+		"two polls fail":   {"wfwfw", []string{well, failing, "10s: runtime ready, network ready", "15s: runtime ready, network ready, polls fail", "20s: runtime ready, network ready"}, 25, 0},
+		"four polls fail":  {"wffffw", []string{well, failing, "25s: runtime ready, network ready"}, 25, 0},
+		"eight polls fail": {"wffffffffw", []string{well, failing, down, "43.6s: runtime ready, network ready"}, 25, 0},
+		"all others fail":  {"wf", []string{well, failing, down}, 25, 0},
+		"others hang":      {"wh", []string{well, "20s: runtime ready, network ready, polls fail", hanging}, 9, 0},
+		"hang and return":  {"whhhw", []string{well, "20s: runtime ready, network ready, polls fail", hanging, "50s: runtime ready, network ready"}, 19, 0},
+		"slow polls":       {"s", []string{"4s: runtime ready, network ready"}, 25, 0},
+		"never well":       {"f", []string{"0s: runtime unknown, network unknown, polls fail"}, 25, 0},
+		"network comes":    {"nnw", []string{"0s: runtime ready, network not ready", "10s: runtime ready, network ready"}, 25, 0},
+		"suspended":        {"wzfw", []string{well, "1m0s: runtime ready, network ready, polls fail", "1m5s: runtime ready, network ready"}, 15, 0},
+		"rare polls":       {"w", []string{well}, 3, time.Minute},
+		"rare polls fail":  {"wf", []string{well, "1m0s: runtime ready, network ready, polls fail", "1m33.6s: runtime not ready, network ready, polls fail"}, 3, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var polls atomic.Int32
-				w := watch(t, func(ctx context.Context) (*runtimeapi.StatusResponse, error) {
+				w := watchEvery(t, c.period, func(ctx context.Context) (*runtimeapi.StatusResponse, error) {
 					poll := int(polls.Add(1))
 					return polled(ctx, c.outcomes[min(poll, len(c.outcomes))-1])
 				})
@@ -196,6 +247,40 @@ func TestHealthMonitorChanges(t *testing.T) {
 				require.Equal(t, c.want, w.changes)
 			})
 		})
+	}
+}
+
+// A runtime that is absent or hangs for DownAfter stays ready, also if the client reconnects as late
+// as it can.
+func TestShortAbsenceIsNotShown(t *testing.T) {
+	for first := time.Millisecond; first < 10*time.Second; first += 333 * time.Millisecond {
+		for _, hangs := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				w := watch(t, func(ctx context.Context) (*runtimeapi.StatusResponse, error) {
+					last := first + 30*time.Second
+					if !hangs {
+						last += reconnectMax * 6 / 5
+					}
+					if at := time.Since(begin); at < first || at >= last {
+						return statusOf(true, true), nil
+					}
+					if !hangs {
+						return polled(ctx, 'f')
+					}
+					select {
+					case <-time.After(last - time.Since(begin)):
+						return statusOf(true, true), nil
+					case <-ctx.Done():
+						return nil, ctx.Err()
+					}
+				})
+				time.Sleep(time.Minute)
+				w.stop()
+				require.NotContains(t, fmt.Sprint(w.changes), "runtime not ready", "absent from %v, hangs: %t", first, hangs)
+				require.Contains(t, fmt.Sprint(w.changes), "polls fail")
+			})
+		}
 	}
 }
 

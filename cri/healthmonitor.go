@@ -25,13 +25,20 @@ type StatusReader interface {
 
 const shutdownTimeout = 10 * time.Second
 
+// reconnectWithin bounds the time until a client is connected to a runtime that has returned: the
+// longest pause between two attempts, with its jitter of 20 %.
+const reconnectWithin = reconnectMax * 6 / 5
+
 // HealthConfig configures a HealthMonitor.
 type HealthConfig struct {
 	// Runtime is the runtime to watch. Required.
 	Runtime StatusReader
 	// Period is the interval between polls. Default: 5 s.
 	Period time.Duration
-	// DownAfter is the time without a good poll after which a runtime is not ready. Default: 30 s.
+	// DownAfter is the longest absence of a runtime that leaves it ready. It counts from the start of
+	// the first failed poll after a good one. A runtime is not ready when polls hang for DownAfter, or
+	// fail otherwise for DownAfter and the 3.6 s that a client needs to reconnect. One failed poll
+	// alone never suffices. Default: 30 s.
 	DownAfter time.Duration
 	// Timeout bounds a single poll, in addition to the client's own deadline, so that one hanging
 	// call does not consume all of DownAfter. Default: half of DownAfter.
@@ -78,14 +85,15 @@ func NewHealthMonitor(cfg HealthConfig) (*HealthMonitor, error) {
 func (m *HealthMonitor) Health() Health {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	h := m.last.at(time.Now(), m.cfg.DownAfter)
+	h := m.last
 	h.Handlers = slices.Clone(h.Handlers)
 	return h
 }
 
-// Run polls at once and then every Period until ctx is done. It waits for the last poll and
-// returns nil, or an error if that poll ignores its context for more than 10 s. The health remains
-// available after Run. A second Run returns ErrAlreadyRun.
+// Run polls at once and then every Period until ctx is done. While polls fail, it also polls when
+// DownAfter ends. It waits for the last poll and returns nil, or an error if that poll ignores its
+// context for more than 10 s. The health remains available after Run. A second Run returns
+// ErrAlreadyRun.
 func (m *HealthMonitor) Run(ctx context.Context) error {
 	if m.ran.Swap(true) {
 		return ErrAlreadyRun
@@ -93,29 +101,23 @@ func (m *HealthMonitor) Run(ctx context.Context) error {
 	var group run.Group
 	group.Go("Status", func() { m.poll(ctx) })
 	reported := Health{}
-	down := time.NewTimer(m.untilDown())
-	defer down.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return run.StillRunning("cri: HealthMonitor", shutdownTimeout, group.Wait(shutdownTimeout))
 		case <-m.polled:
-		case <-down.C:
 		}
 		reported = m.report(ctx, reported)
-		down.Reset(m.untilDown())
 	}
 }
 
-// untilDown returns the time until the last good poll is DownAfter old, or an hour if that has
-// passed: then only a poll can change the health.
-func (m *HealthMonitor) untilDown() time.Duration {
+// untilDown returns the time until any failed poll makes the runtime not ready. It reports false
+// unless polls of a ready runtime fail.
+func (m *HealthMonitor) untilDown() (time.Duration, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if left := time.Until(m.last.LastGood.Add(m.cfg.DownAfter)); left > 0 {
-		return left
-	}
-	return time.Hour
+	left := time.Until(m.last.failing.Add(m.cfg.DownAfter + reconnectWithin))
+	return left, left > 0 && m.last.RuntimeReady.Ready() && !m.last.failing.IsZero()
 }
 
 // report compares the health with the last reported health, reported, and reports it if it differs. It
@@ -144,16 +146,23 @@ func (m *HealthMonitor) report(ctx context.Context, reported Health) Health {
 // the result; Run reports a change.
 func (m *HealthMonitor) Poll(ctx context.Context) error { return m.pollOnce(ctx) }
 
-// poll polls every Period until ctx is done.
+// poll polls every Period until ctx is done, and at the time that decides about a failing runtime, so
+// that the decision does not rest on an older poll.
 func (m *HealthMonitor) poll(ctx context.Context) {
 	ticker := time.NewTicker(m.cfg.Period)
 	defer ticker.Stop()
 	for {
 		_ = m.pollOnce(ctx)
+		var decisive <-chan time.Time
+		if left, failing := m.untilDown(); failing {
+			decisive = time.After(left)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+		case <-decisive:
+			ticker.Reset(m.cfg.Period)
 		}
 	}
 }
@@ -161,17 +170,34 @@ func (m *HealthMonitor) poll(ctx context.Context) {
 // pollOnce stores and returns the result of one poll, and wakes Run. It discards the result of a
 // poll that the end of ctx interrupted.
 func (m *HealthMonitor) pollOnce(ctx context.Context) error {
-	bounded, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
+	timeout := m.cfg.Timeout
+	if left, failing := m.untilDown(); failing {
+		timeout = min(timeout, left)
+	}
+	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	began := time.Now()
 	reply, err := m.cfg.Runtime.Status(bounded, false)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err != nil && m.limiter.Allow(time.Now(), "status", err.Error()) {
+	now := time.Now()
+	if err != nil && m.limiter.Allow(now, "status", err.Error()) {
 		m.cfg.Logger.Warn("runtime status poll failed", "err", err)
 	}
 	m.mu.Lock()
-	m.last = m.last.next(time.Now(), reply, err)
+	if err == nil {
+		m.last = m.last.good(now, reply)
+	} else {
+		limit := m.cfg.DownAfter
+		if bounded.Err() == nil {
+			limit += reconnectWithin // no hanging call: the runtime may be back
+		}
+		// A poll that took longer than its timeout was suspended with the process. That time is no
+		// absence of the runtime.
+		began = slices.MaxFunc([]time.Time{began, now.Add(-timeout)}, time.Time.Compare)
+		m.last = m.last.failed(began, now, err, limit)
+	}
 	m.mu.Unlock()
 	m.polled.Wake()
 	return err
