@@ -133,7 +133,7 @@ func TestStreamedList(t *testing.T) {
 		require.Len(t, items, 17)
 		require.Equal(t, "16", items[16].Id)
 		require.Empty(t, s.calls("ListContainers"))
-		require.Equal(t, DefaultRequestTimeout, s.last("StreamContainers").left)
+		require.Equal(t, defaultRequestTimeout, s.last("StreamContainers").left)
 
 		s.streamParts("StreamContainers", nil, inParts(bulk(1, 17*mebibyte))...)
 		items, err = n.runtime.ListContainers(t.Context(), nil)
@@ -234,8 +234,8 @@ func TestStreamedListThatStalls(t *testing.T) {
 				begin := time.Now()
 				items, err := n.runtime.ListContainers(t.Context(), nil)
 				require.Nil(t, items)
-				require.Equal(t, DefaultRequestTimeout, time.Since(begin))
-				require.Equal(t, DefaultRequestTimeout, requireCallError(t, err, "ListContainers", "").Timeout)
+				require.Equal(t, defaultRequestTimeout, time.Since(begin))
+				require.Equal(t, defaultRequestTimeout, requireCallError(t, err, "ListContainers", "").Timeout)
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 
 				ctx, cancel := context.WithCancel(t.Context())

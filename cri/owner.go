@@ -3,9 +3,13 @@ package cri
 import (
 	"errors"
 	"fmt"
+	iofs "io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
+	"syscall"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -96,24 +100,64 @@ func (o Owner) Containers(list []*runtimeapi.Container) []*runtimeapi.Container 
 	return owned(o, list)
 }
 
+// OwnerLock is the open file that locks an owner's name. Close ends the lock.
+type OwnerLock struct {
+	*os.File
+	// Fallback is true if the socket's folder is not writable and the file is in os.TempDir.
+	Fallback bool
+}
+
 // Lock locks the owner's name on the runtime behind an endpoint, until the file is closed or the
-// process ends. Two agents with one owner would stop each other's pods. The lock is a file beside
-// the socket, such as /run/containerd/containerd.sock.edge.lock. If another process has the lock,
-// the error wraps ErrOwnerInUse.
-func (o Owner) Lock(endpoint string) (*os.File, error) {
+// process ends. Two agents with one owner would stop each other's pods. If another process has the
+// lock, the error wraps ErrOwnerInUse.
+//
+// The lock is a file in folder, which must exist. An empty folder selects the socket's folder, as
+// in /run/containerd/containerd.sock.edge.lock, and makes it if it is missing. If that folder is
+// not writable, for an ordinary user or in a container, the file is in os.TempDir: then it refuses
+// only agents with the same temporary folder. The lock's Fallback shows this.
+func (o Owner) Lock(endpoint, folder string) (*OwnerLock, error) {
 	socket, err := ParseEndpoint(endpoint)
 	if err != nil {
 		return nil, err
 	}
-	path := socket + "." + o.String() + ".lock"
-	file, err := fs.TryLock(path)
+	if target, err := filepath.EvalSymlinks(socket); err == nil {
+		socket = target
+	}
+	lock, err := o.lockIn(folder, socket)
 	if errors.Is(err, fs.ErrLocked) {
-		err = fmt.Errorf("%s: %w", path, ErrOwnerInUse)
+		err = ErrOwnerInUse
+	} else if err != nil {
+		err = fmt.Errorf("%w; select a writable folder for the lock, the same one for all agents of this owner", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("lock of owner %s: %w", o, err)
+		return nil, fmt.Errorf("lock of owner %s on %s: %w", o, socket, err)
 	}
-	return file, nil
+	return &lock, nil
+}
+
+// lockIn locks the file in folder, or in the first writable one of the defaults.
+func (o Owner) lockIn(folder, socket string) (lock OwnerLock, err error) {
+	name := "." + o.String() + ".lock"
+	elsewhere := strings.ReplaceAll(socket, "/", ":") + name
+	if folder != "" {
+		lock.File, err = fs.TryLock(filepath.Join(folder, elsewhere))
+		return lock, err
+	}
+	if err = os.MkdirAll(filepath.Dir(socket), 0o711); err == nil {
+		lock.File, err = fs.TryLock(socket + name)
+	}
+	if !notWritable(err) {
+		return lock, err
+	}
+	file, second := fs.TryLock(filepath.Join(os.TempDir(), elsewhere))
+	if second != nil {
+		return lock, fmt.Errorf("%w; %w", err, second)
+	}
+	return OwnerLock{File: file, Fallback: true}, nil
+}
+
+func notWritable(err error) bool {
+	return errors.Is(err, iofs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }
 
 func owned[T interface{ GetLabels() map[string]string }](o Owner, list []T) []T {

@@ -2,6 +2,7 @@ package cri_test
 
 import (
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -55,23 +56,42 @@ func TestOwns(t *testing.T) {
 	}
 }
 
+// Two agents of one owner on one runtime are refused, in each folder for the lock.
 func TestOwnerLock(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "r.sock")
-	l, err := net.Listen("unix", socket)
+	real := filepath.Join(t.TempDir(), "r.sock")
+	l, err := net.Listen("unix", real)
 	require.NoError(t, err)
 	defer l.Close()
-	first, err := cri.Owner{Name: "edge"}.Lock(socket)
-	require.NoError(t, err)
-	_, err = cri.Owner{Name: "edge"}.Lock("unix://" + socket)
-	require.ErrorIs(t, err, cri.ErrOwnerInUse)
-	require.ErrorContains(t, err, socket)
-	kubelet, err := cri.Owner{Unlabelled: true}.Lock(socket)
-	require.NoError(t, err)
-	require.NoError(t, kubelet.Close())
-	require.NoError(t, first.Close())
-	next, err := cri.Owner{Name: "edge"}.Lock(socket)
-	require.NoError(t, err)
-	require.NoError(t, next.Close())
-	_, err = cri.Owner{Name: "edge"}.Lock("relative")
+	link := filepath.Join(t.TempDir(), "link.sock")
+	require.NoError(t, os.Symlink(real, link))
+	folder, temporary := t.TempDir(), t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	for name, c := range map[string]struct{ socket, folder, want string }{
+		"beside the socket":   {socket: real, want: real + ".edge.lock"},
+		"a linked socket":     {socket: link, want: real + ".edge.lock"},
+		"no runtime yet":      {socket: folder + "/run/r.sock", want: folder + "/run/r.sock.edge.lock"},
+		"its own folder":      {socket: real, folder: folder, want: filepath.Join(folder, strings.ReplaceAll(real, "/", ":")) + ".edge.lock"},
+		"not writable":        {socket: "/sys/r.sock", want: temporary + "/:sys:r.sock.edge.lock"},
+		"a folder that stays": {socket: "/sys/new/r.sock", want: temporary + "/:sys:new:r.sock.edge.lock"},
+	} {
+		first, err := cri.Owner{Name: "edge"}.Lock(c.socket, c.folder)
+		require.NoError(t, err, name)
+		require.Equal(t, c.want, first.Name(), name)
+		require.Equal(t, filepath.Dir(c.want) == temporary, first.Fallback, name)
+		_, err = cri.Owner{Name: "edge"}.Lock("unix://"+c.socket, c.folder)
+		require.ErrorIs(t, err, cri.ErrOwnerInUse, name)
+		require.ErrorContains(t, err, "lock of owner edge on /", name)
+		kubelet, err := cri.Owner{Unlabelled: true}.Lock(c.socket, c.folder)
+		require.NoError(t, err, name)
+		require.NoError(t, kubelet.Close())
+		require.NoError(t, first.Close())
+		next, err := cri.Owner{Name: "edge"}.Lock(c.socket, c.folder)
+		require.NoError(t, err, name)
+		require.NoError(t, next.Close())
+	}
+	_, err = cri.Owner{Name: "edge"}.Lock("relative", "")
 	require.Error(t, err)
+	t.Setenv("TMPDIR", "/sys")
+	_, err = cri.Owner{Name: "edge"}.Lock("/sys/r.sock", "")
+	require.ErrorContains(t, err, "select a writable folder")
 }

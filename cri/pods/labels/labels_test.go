@@ -14,13 +14,21 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestOfSandbox(t *testing.T) {
 	meta := &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "shop", Uid: "1"}
-	pod, ok := labels.OfSandbox(&runtimeapi.PodSandbox{Metadata: meta, Labels: map[string]string{labels.PodUID: "1"}})
+	forged := func(id, uid, name, namespace string) *runtimeapi.PodSandbox {
+		return &runtimeapi.PodSandbox{Id: id, Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: namespace}, Labels: map[string]string{labels.PodUID: uid}}
+	}
+	pod, ok := labels.OfSandbox(forged("s", "1", "web", "shop"))
 	require.True(t, ok)
 	require.Equal(t, "shop/web(1)", pod.String())
 	for name, sb := range map[string]*runtimeapi.PodSandbox{
-		"a stranger's":   {Metadata: meta},
-		"no metadata":    {Labels: map[string]string{labels.PodUID: "1"}},
+		"a stranger's":   {Id: "s", Metadata: meta},
+		"no metadata":    {Id: "s", Labels: map[string]string{labels.PodUID: "1"}},
 		"nothing at all": nil,
+		"no ID":          forged("", "1", "web", "shop"),
+		"a path as ID":   forged("a/../../b", "1", "web", "shop"),
+		"a path as UID":  forged("s", "../../etc", "web", "shop"),
+		"a path as name": forged("s", "1", "../web", "shop"),
+		"namespace ..":   forged("s", "1", "web", ".."),
 	} {
 		_, ok := labels.OfSandbox(sb)
 		require.False(t, ok, name)
@@ -30,7 +38,7 @@ func TestOfSandbox(t *testing.T) {
 func TestOfContainer(t *testing.T) {
 	whole := func() *runtimeapi.Container {
 		return &runtimeapi.Container{
-			Metadata: &runtimeapi.ContainerMetadata{Name: "a"}, Image: &runtimeapi.ImageSpec{},
+			Id: "c", Metadata: &runtimeapi.ContainerMetadata{Name: "a"}, Image: &runtimeapi.ImageSpec{},
 			Labels: map[string]string{
 				labels.PodName: "web", labels.PodNamespace: "shop", labels.PodUID: "1", labels.ContainerName: "a",
 			},
@@ -45,6 +53,13 @@ func TestOfContainer(t *testing.T) {
 		"name":     func(c *runtimeapi.Container) { delete(c.Labels, labels.ContainerName) },
 		"metadata": func(c *runtimeapi.Container) { c.Metadata = nil },
 		"image":    func(c *runtimeapi.Container) { c.Image = nil },
+		"ID":       func(c *runtimeapi.Container) { c.Id = "" },
+
+		"a usable ID":        func(c *runtimeapi.Container) { c.Id = "x/../../../etc/y" },
+		"a usable UID":       func(c *runtimeapi.Container) { c.Labels[labels.PodUID] = "../../etc" },
+		"a usable name":      func(c *runtimeapi.Container) { c.Labels[labels.ContainerName] = ".." },
+		"a usable pod":       func(c *runtimeapi.Container) { c.Labels[labels.PodName] = "../web" },
+		"a usable namespace": func(c *runtimeapi.Container) { c.Labels[labels.PodNamespace] = "/shop" },
 	} {
 		c := whole()
 		strip(c)

@@ -12,6 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/internal/clip"
 	"github.com/podwright/podwright/pleg/observed"
 )
 
@@ -170,7 +171,7 @@ func toContainerStatus(runtimeName, sandboxID string, s *runtimeapi.ContainerSta
 	}
 	if out.State == observed.StateExited {
 		out.FinishedAt = Time(s.FinishedAt)
-		out.ExitCode, out.Reason, out.Message = s.ExitCode, s.Reason, s.Message
+		out.ExitCode, out.Reason, out.Message = s.ExitCode, clip.Text(s.Reason, clip.Reason), clip.Text(s.Message, clip.Message)
 	}
 	return out
 }

@@ -74,6 +74,22 @@ func TestConvertStatus(t *testing.T) {
 	require.Zero(t, got.Hash)
 }
 
+// The reason has at most 1 KiB and the message at most 4 KiB, at the boundary of a character.
+func TestRuntimeTextsAreBounded(t *testing.T) {
+	long := "a" + strings.Repeat("é", 1<<19)
+	for _, tc := range []struct{ reason, message, wantReason, wantMessage string }{
+		{"Error", "exit", "Error", "exit"},
+		{long[1 : 1<<10+1], long[1 : 4<<10+1], long[1 : 1<<10+1], long[1 : 4<<10+1]},
+		{long, long, long[:1<<10-1], long[:4<<10-1]},
+	} {
+		got := toContainerStatus("fake", "s", &runtimeapi.ContainerStatus{
+			State: runtimeapi.ContainerState_CONTAINER_EXITED, Reason: tc.reason, Message: tc.message,
+		})
+		require.Equal(t, tc.wantReason, got.Reason)
+		require.Equal(t, tc.wantMessage, got.Message)
+	}
+}
+
 // The label identifies the pod of an event. Without one, the UID in the metadata is still a hint.
 func TestEventUID(t *testing.T) {
 	label := func(uid string) map[string]string { return map[string]string{labels.PodUID: uid} }
@@ -86,6 +102,10 @@ func TestEventUID(t *testing.T) {
 		"metadata":  {PodSandboxStatus: &runtimeapi.PodSandboxStatus{Metadata: meta}, ContainersStatuses: containers[:1]},
 	} {
 		require.Equal(t, want, eventUID(event, cri.Owner{Unlabelled: true}))
+	}
+	long := strings.Repeat("a", 1<<20)
+	for _, sandbox := range []*runtimeapi.PodSandboxStatus{{Labels: label(long), Metadata: meta}, {Metadata: &runtimeapi.PodSandboxMetadata{Uid: long}}, {Labels: label("../a")}} {
+		require.Empty(t, eventUID(&runtimeapi.ContainerEventResponse{PodSandboxStatus: sandbox}, cri.Owner{Unlabelled: true}))
 	}
 	foreign := &runtimeapi.ContainerEventResponse{PodSandboxStatus: &runtimeapi.PodSandboxStatus{Labels: label("sandbox"), Metadata: meta}}
 	require.Empty(t, eventUID(foreign, cri.Owner{Name: "edge"}))

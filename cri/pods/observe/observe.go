@@ -13,6 +13,7 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/internal/fields"
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/pleg/observed"
@@ -97,9 +98,13 @@ func (o *Observer) list(ctx context.Context, uid types.UID) ([]*runtimeapi.PodSa
 	return o.cfg.Owner.Sandboxes(sandboxes), o.cfg.Owner.Containers(containers), errors.Join(errs...)
 }
 
+// errListed is the error of an object in the list of a pod that is incomplete or has another pod's
+// UID. To skip the object would start a second instance beside it.
+var errListed = errors.New("listed for the pod without its labels, metadata, image or a valid ID")
+
 // PodStatus returns the state of one pod in detail. For a pod that the runtime does not have it
 // returns a status with only the UID, and no error. It skips objects that disappear after they
-// were listed. Any other failure is an error.
+// were listed. Any other failure is an error, and so is a reply about another object.
 func (o *Observer) PodStatus(ctx context.Context, uid types.UID) (*observed.Pod, error) {
 	if uid == "" {
 		return nil, errors.New("pod status: no UID")
@@ -111,20 +116,24 @@ func (o *Observer) PodStatus(ctx context.Context, uid types.UID) (*observed.Pod,
 	sortSandboxes(sandboxes)
 	sortContainers(containers)
 	status := &observed.Pod{UID: uid} // the name comes from the newest sandbox
-	sandboxes = slices.DeleteFunc(sandboxes, func(sb *runtimeapi.PodSandbox) bool {
+	for _, sb := range sandboxes {
 		p, ok := labels.OfSandbox(sb)
+		if !ok || p.UID != uid {
+			return nil, fmt.Errorf("pod status of %s: sandbox %.80q: %w", uid, sb.GetId(), errListed)
+		}
 		if status.Name == "" {
 			status.Name, status.Namespace, status.Source = p.Name, p.Namespace, sb.Annotations[labels.AnnotationSource]
 		}
-		return !ok
-	})
-	containers = slices.DeleteFunc(containers, func(c *runtimeapi.Container) bool {
+	}
+	for _, c := range containers {
 		p, _, ok := labels.OfContainer(c)
+		if !ok || p.UID != uid {
+			return nil, fmt.Errorf("pod status of %s: container %.80q: %w", uid, c.GetId(), errListed)
+		}
 		if status.Name == "" {
 			status.Name, status.Namespace = p.Name, p.Namespace
 		}
-		return !ok
-	})
+	}
 	if err := o.inspect(ctx, status, sandboxes, containers); err != nil {
 		return nil, fmt.Errorf("pod status of %s/%s(%s): %w", status.Namespace, status.Name, uid, err)
 	}
@@ -150,6 +159,11 @@ func (o *Observer) inspect(ctx context.Context, status *observed.Pod, sandboxes 
 	if err := run.Join(errs...); err != nil {
 		return err
 	}
+	if slices.Contains(foundSandboxes, nil) || slices.Contains(foundContainers, nil) {
+		if err := o.checkRemoved(ctx, status.UID, sandboxes, foundSandboxes, containers, foundContainers); err != nil {
+			return err
+		}
+	}
 	for _, sb := range foundSandboxes {
 		if sb != nil {
 			status.Sandboxes = append(status.Sandboxes, *sb)
@@ -163,6 +177,43 @@ func (o *Observer) inspect(ctx context.Context, status *observed.Pod, sandboxes 
 	return nil
 }
 
+// checkRemoved returns an error if the runtime still lists an object whose status it did not find.
+func (o *Observer) checkRemoved(ctx context.Context, uid types.UID, sandboxes []*runtimeapi.PodSandbox, foundSandboxes []*observed.Sandbox, containers []*runtimeapi.Container, foundContainers []*observed.Container) error {
+	sandboxesNow, containersNow, err := o.list(ctx, uid)
+	if err != nil {
+		return fmt.Errorf("list again: %w", err)
+	}
+	return run.Join(stillListed("sandbox", sandboxes, foundSandboxes, sandboxesNow), stillListed("container", containers, foundContainers, containersNow))
+}
+
+func stillListed[L interface{ GetId() string }, F any](kind string, listed []L, found []*F, now []L) error {
+	for i, l := range listed {
+		if found[i] == nil && slices.ContainsFunc(now, func(n L) bool { return n.GetId() == l.GetId() }) {
+			return fmt.Errorf("status of %s %s: not found, but the runtime still lists it", kind, l.GetId())
+		}
+	}
+	return nil
+}
+
+// object is a sandbox or container, as listed or as a status.
+type object interface {
+	GetId() string
+	GetLabels() map[string]string
+}
+
+// checkIdentity returns an error for the status of another object than the listed one.
+func checkIdentity(listed, status object) error {
+	if got := status.GetId(); got != listed.GetId() {
+		return fmt.Errorf("the runtime's reply is about %.80q", got)
+	}
+	for _, key := range []string{labels.PodUID, labels.ContainerName} {
+		if want, got := listed.GetLabels()[key], status.GetLabels()[key]; got != want {
+			return fmt.Errorf("the runtime's reply has the label %s=%.80q, its list %.80q", key, got, want)
+		}
+	}
+	return nil
+}
+
 // inspectSandbox returns nil for a sandbox that no longer exists.
 func (o *Observer) inspectSandbox(ctx context.Context, listed *runtimeapi.PodSandbox) (*observed.Sandbox, error) {
 	response, err := o.cfg.Runtime.PodSandboxStatus(ctx, listed.Id, false)
@@ -171,6 +222,9 @@ func (o *Observer) inspectSandbox(ctx context.Context, listed *runtimeapi.PodSan
 	}
 	if err == nil && response.GetStatus() == nil {
 		err = errors.New("the runtime's reply has no status")
+	}
+	if err == nil {
+		err = checkIdentity(listed, response.Status)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("status of sandbox %s: %w", listed.Id, err)
@@ -187,6 +241,9 @@ func (o *Observer) inspectContainer(ctx context.Context, listed *runtimeapi.Cont
 	}
 	if err == nil && response.GetStatus() == nil {
 		err = errors.New("the runtime's reply has no status")
+	}
+	if err == nil {
+		err = checkIdentity(listed, response.Status)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("status of container %s (%s): %w", listed.Labels[labels.ContainerName], listed.Id, err)
@@ -220,7 +277,8 @@ func (o *Observer) PodEvents(ctx context.Context, dirty func(types.UID)) error {
 	return err
 }
 
-// eventUID returns the pod of an event, or "" for an event without a pod of the owner.
+// eventUID returns the pod of an event, or "" for an event without a pod of the owner, or with a
+// UID that no pod has.
 func eventUID(event *runtimeapi.ContainerEventResponse, owner cri.Owner) types.UID {
 	all := []map[string]string{event.GetPodSandboxStatus().GetLabels()}
 	for _, c := range event.GetContainersStatuses() {
@@ -229,13 +287,16 @@ func eventUID(event *runtimeapi.ContainerEventResponse, owner cri.Owner) types.U
 	for _, l := range all {
 		switch uid := l[labels.PodUID]; {
 		case uid == "":
-		case owner.Owns(l):
+		case owner.Owns(l) && podfacts.IsSafeUID(uid):
 			return types.UID(uid)
 		default:
 			return ""
 		}
 	}
-	return types.UID(event.GetPodSandboxStatus().GetMetadata().GetUid())
+	if uid := event.GetPodSandboxStatus().GetMetadata().GetUid(); podfacts.IsSafeUID(uid) {
+		return types.UID(uid)
+	}
+	return ""
 }
 
 // ListSandboxes lists sandboxes of all owners, each once, even if the runtime lists one repeatedly.

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -24,10 +26,14 @@ type stub struct {
 	sandboxes  []*runtimeapi.PodSandboxStatus
 	containers []*runtimeapi.ContainerStatus
 	fail       map[string]error
-	blank      bool // responses have no status
+	blank      bool              // responses have no status
+	bare       bool              // statuses have no labels
+	stays      bool              // objects that are not found stay in the lists
+	swap       map[string]string // the ID of the status by the requested ID
 
 	mu    sync.Mutex
 	asked []string
+	gone  map[string]bool
 }
 
 // ask records a call and returns its error.
@@ -38,13 +44,38 @@ func (s *stub) ask(what string, verbose bool) error {
 	if verbose {
 		return errors.New("a verbose reply, which has no reader")
 	}
+	if cri.IsNotFound(s.fail[what]) && !s.stays {
+		s.gone[what] = true
+	}
 	return s.fail[what]
+}
+
+// status returns the status that has the requested ID.
+func statusOf[T interface{ GetId() string }](s *stub, all []T, id string) (found T) {
+	for _, one := range all {
+		if one.GetId() == cmp.Or(s.swap[id], id) && !s.blank {
+			found = one
+		}
+	}
+	return found
+}
+
+// bareCopy returns a copy of a status, without its labels if s.bare is set.
+func bareCopy[T proto.Message](s *stub, status T, strip func(T)) T {
+	if !s.bare || !status.ProtoReflect().IsValid() {
+		return status
+	}
+	status = proto.Clone(status).(T)
+	strip(status)
+	return status
 }
 
 func (s *stub) ListPodSandbox(context.Context, *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
 	var list []*runtimeapi.PodSandbox
 	for _, sb := range s.sandboxes {
-		list = append(list, &runtimeapi.PodSandbox{Id: sb.Id, Metadata: sb.Metadata, State: sb.State, CreatedAt: sb.CreatedAt, Labels: sb.Labels, Annotations: sb.Annotations})
+		if !s.gone[sb.Id] {
+			list = append(list, &runtimeapi.PodSandbox{Id: sb.Id, Metadata: sb.Metadata, State: sb.State, CreatedAt: sb.CreatedAt, Labels: sb.Labels, Annotations: sb.Annotations})
+		}
 	}
 	return list, s.ask("sandboxes", false)
 }
@@ -52,7 +83,9 @@ func (s *stub) ListPodSandbox(context.Context, *runtimeapi.PodSandboxFilter) ([]
 func (s *stub) ListContainers(context.Context, *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
 	var list []*runtimeapi.Container
 	for _, c := range s.containers {
-		list = append(list, &runtimeapi.Container{Id: c.Id, Metadata: c.Metadata, Image: c.Image, State: c.State, CreatedAt: c.CreatedAt, Labels: c.Labels})
+		if !s.gone[c.Id] {
+			list = append(list, &runtimeapi.Container{Id: c.Id, Metadata: c.Metadata, Image: c.Image, State: c.State, CreatedAt: c.CreatedAt, Labels: c.Labels})
+		}
 	}
 	return list, s.ask("containers", false)
 }
@@ -61,26 +94,16 @@ func (s *stub) PodSandboxStatus(_ context.Context, id string, verbose bool) (*ru
 	if err := s.ask(id, verbose); err != nil {
 		return nil, err
 	}
-	answer := &runtimeapi.PodSandboxStatusResponse{}
-	for _, sb := range s.sandboxes {
-		if sb.Id == id && !s.blank {
-			answer.Status = sb
-		}
-	}
-	return answer, nil
+	status := bareCopy(s, statusOf(s, s.sandboxes, id), func(sb *runtimeapi.PodSandboxStatus) { sb.Labels = nil })
+	return &runtimeapi.PodSandboxStatusResponse{Status: status}, nil
 }
 
 func (s *stub) ContainerStatus(_ context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
 	if err := s.ask(id, verbose); err != nil {
 		return nil, err
 	}
-	answer := &runtimeapi.ContainerStatusResponse{}
-	for _, c := range s.containers {
-		if c.Id == id && !s.blank {
-			answer.Status = c
-		}
-	}
-	return answer, nil
+	status := bareCopy(s, statusOf(s, s.containers, id), func(c *runtimeapi.ContainerStatus) { c.Labels = nil })
+	return &runtimeapi.ContainerStatusResponse{Status: status}, nil
 }
 
 // labelled returns the labels that a kubelet sets.
@@ -106,7 +129,7 @@ func (s *stub) container(id, pod string, created int64) {
 
 // rig has a pod with an old and a new sandbox. The container is newer than both.
 func rig(t *testing.T) (*Observer, *stub) {
-	s := &stub{fail: map[string]error{}}
+	s := &stub{fail: map[string]error{}, gone: map[string]bool{}}
 	old := s.sandbox("old", "before", 1, 10, "10.0.0.1")
 	old.State = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
 	old.Annotations = map[string]string{labels.AnnotationSource: "http"}
@@ -175,6 +198,7 @@ func TestPodStatus(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got.Sandboxes, 1)
 	require.Empty(t, got.Containers)
+	clear(s.gone)
 	for _, id := range []string{"old", "new", "c"} {
 		s.fail = map[string]error{id: errors.New("away")}
 		_, err = o.PodStatus(t.Context(), "1")
@@ -214,14 +238,30 @@ func TestObjectsAreReadOnce(t *testing.T) {
 	require.Len(t, pods[0].Containers, 1)
 }
 
-func TestReplyWithoutAStatus(t *testing.T) {
-	o, s := rig(t)
-	s.blank = true
-	for _, only := range []string{"sandbox", "container"} {
+// A reply about another object, or a list that contradicts it, is an error: taken as the pod's
+// state, it would stop containers of other pods or start them again.
+func TestInconsistentReplies(t *testing.T) {
+	gone := status.Error(codes.NotFound, "gone")
+	noSandbox := func(change func(*stub)) func(*stub) {
+		return func(s *stub) { s.sandboxes = nil; change(s) }
+	}
+	for want, change := range map[string]func(*stub){
+		`status of sandbox old: the runtime's reply has no status`:                  func(s *stub) { s.blank = true },
+		`status of container a (c): the runtime's reply has no status`:              noSandbox(func(s *stub) { s.blank = true }),
+		`status of sandbox new: the runtime's reply is about "old"`:                 func(s *stub) { s.swap = map[string]string{"new": "old"} },
+		`status of container a (c): the runtime's reply is about "d"`:               func(s *stub) { s.container("d", "now", 40); s.swap = map[string]string{"c": "d"} },
+		`sandbox new: the runtime's reply has the label io.kubernetes.pod.uid="", `: func(s *stub) { s.bare = true },
+		`container a (c): the runtime's reply has the label io.kubernetes.pod.uid`:  noSandbox(func(s *stub) { s.bare = true }),
+		`sandbox "new": listed for the pod without`:                                 func(s *stub) { s.sandboxes[1].Labels = map[string]string{labels.PodUID: "2"} },
+		`sandbox "old": listed for the pod without`:                                 func(s *stub) { s.sandboxes[0].Metadata = nil },
+		`container "c": listed for the pod without`:                                 func(s *stub) { s.containers[0].Image = nil },
+		`status of sandbox new: not found, but the runtime still lists it`:          func(s *stub) { s.stays, s.fail["new"] = true, gone },
+		`status of container c: not found, but the runtime still lists it`:          func(s *stub) { s.stays, s.fail["c"] = true, gone },
+	} {
+		o, s := rig(t)
+		change(s)
 		_, err := o.PodStatus(t.Context(), "1")
-		require.ErrorContains(t, err, "status of "+only)
-		require.ErrorContains(t, err, "the runtime's reply has no status")
-		s.sandboxes = nil
+		require.ErrorContains(t, err, want)
 	}
 }
 
@@ -247,6 +287,7 @@ func TestPodIPs(t *testing.T) {
 		"gone":      {func(s *stub) { s.fail["new"] = status.Error(codes.NotFound, "gone") }, nil, false},
 		"no list":   {func(s *stub) { s.fail["sandboxes"] = errors.New("away") }, nil, true},
 		"no status": {func(s *stub) { s.fail["new"] = errors.New("away") }, nil, true},
+		"another":   {func(s *stub) { s.swap = map[string]string{"new": "old"} }, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, s := rig(t)

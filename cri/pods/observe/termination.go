@@ -7,13 +7,13 @@ import (
 	"os"
 	"strings"
 
-	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/logs"
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/cri/pods/podfiles"
+	"github.com/podwright/podwright/internal/fs"
 )
 
 // The limits of a termination message, from its file and from the log.
@@ -51,9 +51,9 @@ func leftMessage(ctx context.Context, s *runtimeapi.ContainerStatus) string {
 	return tail
 }
 
-// readTail returns the last n bytes of a regular file. It never blocks on other files.
+// readTail returns the last n bytes of a regular file.
 func readTail(path string, n int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := fs.OpenPlain(path, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -61,9 +61,6 @@ func readTail(path string, n int64) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	start := max(0, info.Size()-n)
 	return io.ReadAll(io.NewSectionReader(f, start, n))

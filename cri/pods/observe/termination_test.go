@@ -97,12 +97,21 @@ func TestTerminationMessageFromLogIsBounded(t *testing.T) {
 	}
 }
 
-// Reading does not block on a pipe in the place of the file.
+// A container may replace the file. Reading does not block on a pipe, and does not follow a link.
 func TestTerminationFileIsNoFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "message")
-	require.NoError(t, syscall.Mkfifo(path, 0o600))
-	got := terminationMessage(t.Context(), ended("File", path, "", 1, "Error"))
-	require.Contains(t, got, "is not a regular file")
+	other := filepath.Join(t.TempDir(), "other")
+	require.NoError(t, os.WriteFile(other, []byte("secret"), 0o600))
+	for name, plant := range map[string]func(path string) error{
+		"pipe":            func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"link":            func(path string) error { return os.Symlink(other, path) },
+		"link to nowhere": func(path string) error { return os.Symlink("nowhere", path) },
+		"folder":          func(path string) error { return os.Mkdir(path, 0o700) },
+	} {
+		path := filepath.Join(t.TempDir(), "message")
+		require.NoError(t, plant(path), name)
+		got := terminationMessage(t.Context(), ended("File", path, "", 1, "Error"))
+		require.Equal(t, "Error on reading termination message: "+path+" is not a regular file", got, name)
+	}
 }
 
 // The log does not replace a message that exists but cannot be read.
