@@ -175,7 +175,7 @@ func TestRemovePod(t *testing.T) {
 }
 
 func TestLogStage(t *testing.T) {
-	stagestest.Run(t, func(t testing.TB) stagestest.Harness {
+	stagestest.Run(t, func(t testing.TB) stagestest.Subject {
 		dir := t.TempDir()
 		cfg := LogStageConfig{Owner: cri.Owner{Unlabelled: true}, LogRoot: filepath.Join(dir, "logs"), LinkDir: filepath.Join(dir, "links")}
 		require.NoError(t, os.Mkdir(cfg.LinkDir, 0o700))
@@ -190,7 +190,7 @@ func TestLogStage(t *testing.T) {
 			}
 			return err
 		}
-		return stagestest.Harness{
+		return stagestest.Subject{
 			Open: func() (stages.Stage, error) { return NewLogStage(cfg) },
 			Use:  func(_ stages.Stage, pod *v1.Pod) error { return errors.Join(logs(pod), link(pod)) },
 			Holds: func(uid types.UID) bool {

@@ -69,9 +69,9 @@ func (r Request) removable(uid types.UID) bool {
 	return r.contentRemovable(uid) || r.SourcesReady && r.RuntimeRemovable != nil && r.RuntimeRemovable(uid)
 }
 
-// Collect removes dead containers, dead sandboxes, the log directories of removed pods, and
-// dangling links. It continues after failures and returns them all. If a list fails, it does not
-// touch the objects of that kind.
+// Collect removes dead containers, dead sandboxes, the log directories of removed pods,
+// unfinished log directories of a killed agent, and dangling links. It continues after failures and
+// returns them all. If a list fails, it does not touch the objects of that kind.
 //
 // If a runtime has more containers than fit into one reply (cri.ErrReplyTooLarge), Collect lists
 // them per sandbox. A runtime that streams its lists (cri.ClientConfig.StreamLists) has no such
@@ -194,7 +194,7 @@ func (c *Collector) collectLogDirs(r Request, lives map[types.UID]bool) error {
 	if err != nil {
 		return err
 	}
-	var errs []error
+	errs := []error{c.cfg.Pods.Files().RemoveUnfinished()}
 	for _, dir := range planLogDirs(dirs, lives, r.contentRemovable) {
 		errs = append(errs, os.RemoveAll(dir))
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
@@ -158,6 +159,26 @@ func TestCollectKeepsLogsOfWhatLives(t *testing.T) {
 		require.DirExists(t, n.logDir("2"), name)
 		require.NotContains(t, n.removed, "s2", name)
 	}
+}
+
+// Unfinished log directories of a killed agent are removed. Young ones and the directories of other
+// owners stay.
+func TestCollectUnfinishedLogs(t *testing.T) {
+	n, c, r := newNode(t)
+	n.owner = "edge"
+	stay := []string{".new-edge-2", ".new-edge-b-1", ".new-other-1", ".newer-edge-1"}
+	for _, name := range append(stay, ".new-edge-1") {
+		dir := filepath.Join(n.logs, name)
+		require.NoError(t, os.Mkdir(dir, 0o700))
+		if name != ".new-edge-2" {
+			require.NoError(t, os.Chtimes(dir, time.Time{}, time.Now().Add(-2*time.Minute)))
+		}
+	}
+	require.NoError(t, c.Collect(t.Context(), r))
+	for _, name := range stay {
+		require.DirExists(t, filepath.Join(n.logs, name))
+	}
+	require.NoDirExists(t, filepath.Join(n.logs, ".new-edge-1"))
 }
 
 // Objects without a kubelet's labels are not touched and keep no logs.

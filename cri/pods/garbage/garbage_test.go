@@ -25,9 +25,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // podsStub records the calls.
 type podsStub struct {
-	mu   sync.Mutex
-	done []string
-	fail error // returned by StopContainer
+	owner string // "" owns unlabelled pods
+	mu    sync.Mutex
+	done  []string
+	fail  error // returned by StopContainer
 	// stays has the errors of removals.
 	stays map[string]error
 	// logs and links are folders. "" disables them.
@@ -54,7 +55,7 @@ func (p *podsStub) RemoveSandbox(_ context.Context, id string) error {
 }
 
 func (p *podsStub) Files() podfiles.Layout {
-	return podfiles.Layout{Owner: cri.Owner{Unlabelled: true}, LogRoot: p.logs, LinkDir: p.links}
+	return podfiles.Layout{Owner: cri.Owner{Name: p.owner, Unlabelled: p.owner == ""}, LogRoot: p.logs, LinkDir: p.links}
 }
 func (p *podsStub) Retain(map[string]bool) {}
 func (p *podsStub) Forget(uid types.UID)   { p.done = append(p.done, "forget "+string(uid)) }

@@ -1,5 +1,7 @@
 // Package podfiles manages the files of pods on the disk: container logs, links to logs, and
 // termination messages. A Layout has their paths and no other state.
+//
+// Unstable: a part of package pods that changes with each version of the kubelet.
 package podfiles
 
 import (
@@ -11,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -101,7 +104,7 @@ func (l Layout) makeOwned(dir string) error {
 	if err := os.MkdirAll(l.LogRoot, 0o755); err != nil {
 		return err
 	}
-	fresh, err := os.MkdirTemp(l.LogRoot, ".new-")
+	fresh, err := os.MkdirTemp(l.LogRoot, l.unfinished())
 	if err != nil {
 		return err
 	}
@@ -116,6 +119,30 @@ func (l Layout) makeOwned(dir string) error {
 		return err
 	}
 	return nil
+}
+
+// unfinished returns the prefix of the directories that makeOwned has not renamed yet. A number
+// without '-' follows.
+func (l Layout) unfinished() string { return ".new-" + l.Owner.Name + "-" }
+
+// RemoveUnfinished removes the owner's log directories that a killed agent was making more than a
+// minute ago.
+func (l Layout) RemoveUnfinished() error {
+	entries, err := os.ReadDir(l.LogRoot)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil
+	}
+	errs := []error{err}
+	for _, e := range entries {
+		number, found := strings.CutPrefix(e.Name(), l.unfinished())
+		if !found || strings.Contains(number, "-") || !e.IsDir() {
+			continue
+		}
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > time.Minute {
+			errs = append(errs, os.RemoveAll(filepath.Join(l.LogRoot, e.Name())))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (l Layout) markOwned(dir string) error {
@@ -187,7 +214,7 @@ func (l Layout) RemovePodLogs(uid types.UID) error {
 }
 
 // RemoveLogs removes a container's log, the logs rotated from it, and the link to it. It removes
-// only logs below LogRoot.
+// only logs in the log directory of the pod.
 func (l Layout) RemoveLogs(p labels.Pod, container, id, logPath string) error {
 	if l.LinkDir != "" {
 		err := os.Remove(l.link(p, container, id))
@@ -195,10 +222,11 @@ func (l Layout) RemoveLogs(p labels.Pod, container, id, logPath string) error {
 			return fmt.Errorf("log link: %w", err)
 		}
 	}
-	if rel, err := filepath.Rel(l.LogRoot, logPath); logPath == "" || err != nil || !filepath.IsLocal(rel) {
+	rel, err := filepath.Rel(l.LogDir(p), logPath)
+	if logPath == "" || err != nil || rel == "." || !filepath.IsLocal(rel) {
 		return nil
 	}
-	return removePrefixed(logPath)
+	return removePrefixed(filepath.Clean(logPath))
 }
 
 // removePrefixed removes every file whose path begins with prefix.

@@ -126,3 +126,25 @@ func FuzzInstanceOfLog(f *testing.F) {
 		}
 	})
 }
+
+// A runtime that reports another path as a container's log removes no other file.
+func TestRemoveLogsStaysInPodDirectory(t *testing.T) {
+	root := t.TempDir()
+	l := Layout{LogRoot: filepath.Join(root, "logs")}
+	p := labels.Pod{Name: "web", Namespace: "shop", UID: "1"}
+	write := func(path string) string {
+		file := filepath.Join(root, path)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, nil, 0o600))
+		return file
+	}
+	other, outside, own := write("logs/shop_web_2/a/0.log"), write("passwd"), write("logs/shop_web_1/a/0.log")
+	for _, path := range []string{other, outside, filepath.Dir(other) + "/", l.LogDir(p), filepath.Dir(own) + "/", l.LogDir(p) + "/../shop_web_2/a/0.log", "0.log", ""} {
+		require.NoError(t, l.RemoveLogs(p, "a", "c", path), path)
+		for _, file := range []string{other, outside, own} {
+			require.FileExists(t, file, path)
+		}
+	}
+	require.NoError(t, l.RemoveLogs(p, "a", "c", own))
+	require.NoFileExists(t, own)
+}

@@ -1,6 +1,7 @@
 package podfiles
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/internal/fs"
 )
 
 // TerminationFile returns the node's file that is mounted at the container's termination message
@@ -35,10 +37,11 @@ func (l Layout) MakeTerminationFile(uid types.UID, container string, restartCoun
 		return "", fmt.Errorf("termination message file: %w", err)
 	}
 	path := filepath.Join(dir, fmt.Sprintf("%08x", uint32(restartCount)))
-	if err := os.WriteFile(path, nil, 0o666); err != nil {
-		return "", fmt.Errorf("termination message file: %w", err)
+	f, err := fs.OpenPlain(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	if err == nil {
+		err = errors.Join(f.Chmod(0o666), f.Close()) // not subject to the umask
 	}
-	if err := os.Chmod(path, 0o666); err != nil { // not subject to the umask
+	if err != nil {
 		return "", fmt.Errorf("termination message file: %w", err)
 	}
 	return path, nil
