@@ -161,32 +161,36 @@ func TestHostsFileThatAContainerHasBlownUp(t *testing.T) {
 	require.Equal(t, want, have)
 }
 
-// A container with access to the pod's folder may replace the file. The agent does not block on a
-// pipe, and does not write through a link.
-func TestHostsFileIsPlain(t *testing.T) {
+// A container with access to the pod's folder may replace the agent's files. The agent does not block
+// on a pipe, and does not write through a link.
+func TestFilesOfThePodArePlain(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a")
-	path, err := h.m.writeHosts(pod, nil)
-	require.NoError(t, err)
+	hosts := func() (string, error) { return h.m.writeHosts(pod, nil) }
+	message := func() (string, error) { return h.m.files.MakeTerminationFile(pod.UID, "a", 0) }
 	other := filepath.Join(t.TempDir(), "other")
 	require.NoError(t, os.WriteFile(other, []byte("other"), 0o600))
-	for name, plant := range map[string]func() error{
-		"pipe":   func() error { return unix.Mkfifo(path, 0o600) },
-		"link":   func() error { return os.Symlink(other, path) },
-		"folder": func() error { return os.Mkdir(path, 0o700) },
-	} {
-		require.NoError(t, os.Remove(path), name)
-		require.NoError(t, plant(), name)
-		written := make(chan error, 1)
-		go func() {
-			_, err := h.m.writeHosts(pod, nil)
-			written <- err
-		}()
-		select {
-		case err := <-written:
-			require.ErrorContains(t, err, path, name)
-		case <-time.After(patience):
-			t.Fatal(name + ": it waits")
+	for _, write := range []func() (string, error){hosts, message} {
+		path, err := write()
+		require.NoError(t, err)
+		for name, plant := range map[string]func() error{
+			"pipe":   func() error { return unix.Mkfifo(path, 0o600) },
+			"link":   func() error { return os.Symlink(other, path) },
+			"folder": func() error { return os.Mkdir(path, 0o700) },
+		} {
+			require.NoError(t, os.Remove(path), name)
+			require.NoError(t, plant(), name)
+			written := make(chan error, 1)
+			go func() {
+				_, err := write()
+				written <- err
+			}()
+			select {
+			case err := <-written:
+				require.ErrorContains(t, err, path, name)
+			case <-time.After(patience):
+				t.Fatal(name + ": it waits")
+			}
 		}
 	}
 	text, err := os.ReadFile(other)

@@ -9,11 +9,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/internal/fs"
 )
 
 // containerConfig returns the configuration of a new container and makes the directories and
@@ -68,12 +68,8 @@ func (m *Manager) writeHosts(pod *v1.Pod, ips []string) (string, error) {
 	return path, nil
 }
 
-// plainFlags open only the file itself: they follow no link and do not wait for the reader of a
-// pipe. A container with access to the folder can create either.
-const plainFlags = unix.O_NOFOLLOW | unix.O_NONBLOCK
-
 func writePlain(path string, content []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|plainFlags, 0o644)
+	f, err := fs.OpenPlain(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err
 	}
@@ -84,7 +80,7 @@ func writePlain(path string, content []byte) error {
 // hasContent reports whether a file has this content. It reads at most one byte more than the content,
 // because containers can write to the file without limit.
 func hasContent(path string, content []byte) bool {
-	f, err := os.OpenFile(path, os.O_RDONLY|plainFlags, 0)
+	f, err := fs.OpenPlain(path, os.O_RDONLY, 0)
 	if err != nil {
 		return false
 	}

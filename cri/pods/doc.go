@@ -39,7 +39,8 @@
 // on its sandboxes and containers, or cri.Owner{Unlabelled: true} for all pods without that label,
 // as examples/kubelet has. Pods of other owners are invisible to the Manager, its observer and its
 // garbage collection, and so are their logs: a file .owner in a pod's log directory has the name.
-// An upstream kubelet ignores owners and removes the pods and logs of all others.
+// An upstream kubelet ignores owners and removes the pods and logs of all others. An owner has one
+// agent per runtime: podsyncer refuses a second one with a lock (cri.Owner.Lock).
 //
 // The owner separates neither images, whose collection spares the images of all containers, nor
 // cgroups: an agent with PodCgroups needs a parent cgroup of its own, because a kubelet removes

@@ -6,24 +6,20 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// StartFailure is the reason a container's last start failed, as its waiting reason shows it.
-type StartFailure struct {
-	Reason, Message string
-}
-
 // StartFailures returns the failures of the last starts of a pod's containers, by container name.
 // A successful start has no entry; a cancelled one leaves the entry unchanged. The caller owns
 // the map.
-func (m *Manager) StartFailures(uid types.UID) map[string]StartFailure {
+func (m *Manager) StartFailures(uid types.UID) map[string]podwright.Reason {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := make(map[string]StartFailure, len(m.failures[uid]))
+	out := make(map[string]podwright.Reason, len(m.failures[uid]))
 	for name, f := range m.failures[uid] {
-		out[name] = StartFailure{Reason: f.Reason, Message: f.Message}
+		out[name] = podwright.Reason{Reason: f.Reason, Message: f.Message}
 	}
 	return out
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/internal/testkit/golden"
+	"github.com/podwright/podwright/volume"
 )
 
 // goldenNode is the node of a set of records, with its files below dir.
@@ -145,14 +146,14 @@ func (n *goldenNode) features(*v1.Pod) request.HandlerFeatures {
 }
 
 // Volume returns the paths of the upstream kubelet's volumes.
-func (n *goldenNode) Volume(_ context.Context, pod *v1.Pod, name string) (request.Volume, error) {
+func (n *goldenNode) Volume(_ context.Context, pod *v1.Pod, name string) (volume.Mounted, error) {
 	i := slices.IndexFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.Name == name })
 	if i < 0 {
-		return request.Volume{}, request.ErrNotFound
+		return volume.Mounted{}, request.ErrNotFound
 	}
 	v := pod.Spec.Volumes[i].VolumeSource
 	if v.HostPath != nil {
-		return request.Volume{Path: v.HostPath.Path}, nil
+		return volume.Mounted{Path: v.HostPath.Path}, nil
 	}
 	plugin := ""
 	switch {
@@ -167,18 +168,18 @@ func (n *goldenNode) Volume(_ context.Context, pod *v1.Pod, name string) (reques
 	case v.Projected != nil:
 		plugin = "projected"
 	default:
-		return request.Volume{}, fmt.Errorf("volume %q is of a kind that no golden pod has", name)
+		return volume.Mounted{}, fmt.Errorf("volume %q is of a kind that no golden pod has", name)
 	}
 	path := filepath.Join(n.podDir(pod.UID), "volumes", "kubernetes.io~"+plugin, name)
-	return request.Volume{Path: path, ReadOnly: v.EmptyDir == nil}, os.MkdirAll(path, 0o755)
+	return volume.Mounted{Path: path, ReadOnly: v.EmptyDir == nil}, os.MkdirAll(path, 0o755)
 }
 
 // Prepare returns the upstream kubelet's path of a sub path.
-func (n *goldenNode) Prepare(_ context.Context, s request.SubPath) (string, error) {
+func (n *goldenNode) Prepare(_ context.Context, s volume.SubPath) (string, error) {
 	return filepath.Join(n.podDir(s.PodUID), "volume-subpaths", s.Volume, s.Container, strconv.Itoa(s.Index)), nil
 }
 
-func (n *goldenNode) Release(context.Context, request.SubPath) error { return nil }
+func (n *goldenNode) Release(context.Context, volume.SubPath) error { return nil }
 
 // cgroupOf returns the cgroup that a kubelet makes for a pod.
 func (n *goldenNode) cgroupOf(pod *v1.Pod) string {

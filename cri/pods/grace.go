@@ -2,6 +2,8 @@ package pods
 
 import (
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri/pods/actions"
 )
 
 // The functions of this file are pure.
@@ -16,11 +18,11 @@ const (
 
 // graceSeconds returns a container's grace period in seconds, preStop included. It is never
 // negative. pod is nil for an orphan; container is nil if the spec does not have it.
-func graceSeconds(pod *v1.Pod, container *v1.Container, reason KillReason, override *int64) int64 {
+func graceSeconds(pod *v1.Pod, container *v1.Container, reason actions.KillReason, override *int64) int64 {
 	return min(max(wantedGrace(pod, container, reason, override), 0), maxGraceSeconds)
 }
 
-func wantedGrace(pod *v1.Pod, container *v1.Container, reason KillReason, override *int64) int64 {
+func wantedGrace(pod *v1.Pod, container *v1.Container, reason actions.KillReason, override *int64) int64 {
 	switch {
 	case override != nil:
 		return *override
@@ -39,12 +41,12 @@ func wantedGrace(pod *v1.Pod, container *v1.Container, reason KillReason, overri
 }
 
 // probeGrace returns the grace period of the probe that caused the kill, or nil (KEP-2238).
-func probeGrace(container *v1.Container, reason KillReason) *int64 {
+func probeGrace(container *v1.Container, reason actions.KillReason) *int64 {
 	switch {
 	case container == nil:
-	case reason == KillLivenessProbe && container.LivenessProbe != nil:
+	case reason == actions.KillLivenessProbe && container.LivenessProbe != nil:
 		return container.LivenessProbe.TerminationGracePeriodSeconds
-	case reason == KillStartupProbe && container.StartupProbe != nil:
+	case reason == actions.KillStartupProbe && container.StartupProbe != nil:
 		return container.StartupProbe.TerminationGracePeriodSeconds
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/internal/podfacts"
 )
@@ -36,21 +37,21 @@ func TestGraceSeconds(t *testing.T) {
 		name      string
 		pod       *v1.Pod
 		container string
-		reason    KillReason
+		reason    actions.KillReason
 		override  *int64
 		want      int64
 	}{
 		{"spec", probed, "a", "", nil, 60},
 		{"unset", unset, "a", "", nil, 2},
 		{"negative", bad, "a", "", nil, 0},
-		{"liveness", probed, "a", KillLivenessProbe, nil, 3},
-		{"startup", probed, "a", KillStartupProbe, nil, 4},
-		{"liveness of a sidecar", probed, "s", KillLivenessProbe, nil, 3},
-		{"liveness of another", probed, "b", KillLivenessProbe, nil, 60},
-		{"ephemeral", probed, "debug", KillLivenessProbe, nil, 60},
-		{"not in the spec", probed, "gone", KillLivenessProbe, nil, 60},
-		{"deletion wins over the probe", deleted, "a", KillLivenessProbe, nil, 10},
-		{"override wins over all", deleted, "a", KillLivenessProbe, new(int64(5)), 5},
+		{"liveness", probed, "a", actions.KillLivenessProbe, nil, 3},
+		{"startup", probed, "a", actions.KillStartupProbe, nil, 4},
+		{"liveness of a sidecar", probed, "s", actions.KillLivenessProbe, nil, 3},
+		{"liveness of another", probed, "b", actions.KillLivenessProbe, nil, 60},
+		{"ephemeral", probed, "debug", actions.KillLivenessProbe, nil, 60},
+		{"not in the spec", probed, "gone", actions.KillLivenessProbe, nil, 60},
+		{"deletion wins over the probe", deleted, "a", actions.KillLivenessProbe, nil, 10},
+		{"override wins over all", deleted, "a", actions.KillLivenessProbe, new(int64(5)), 5},
 		{"override is no minimum", deleted, "a", "", new(int64(50)), 50},
 		{"override 0", deleted, "a", "", new(int64(0)), 0},
 		{"negative override", deleted, "a", "", new(int64(-1)), 0},
@@ -61,13 +62,13 @@ func TestGraceSeconds(t *testing.T) {
 			require.Equal(t, tc.want, graceSeconds(tc.pod, podfacts.Container(tc.pod, tc.container), tc.reason, tc.override))
 		})
 	}
-	for reason, set := range map[KillReason]func(p *v1.Pod, seconds *int64){
+	for reason, set := range map[actions.KillReason]func(p *v1.Pod, seconds *int64){
 		"":         func(p *v1.Pod, n *int64) { p.Spec.TerminationGracePeriodSeconds = n },
 		"deletion": func(p *v1.Pod, n *int64) { p.DeletionGracePeriodSeconds = n },
-		KillLivenessProbe: func(p *v1.Pod, n *int64) {
+		actions.KillLivenessProbe: func(p *v1.Pod, n *int64) {
 			p.Spec.Containers[0].LivenessProbe = &v1.Probe{TerminationGracePeriodSeconds: n}
 		},
-		KillStartupProbe: func(p *v1.Pod, n *int64) {
+		actions.KillStartupProbe: func(p *v1.Pod, n *int64) {
 			p.Spec.Containers[0].StartupProbe = &v1.Probe{TerminationGracePeriodSeconds: n}
 		},
 	} {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods/actions"
@@ -86,7 +87,7 @@ func TestPostStartFails(t *testing.T) {
 	events := h.messages()
 	pod := withPostStart(testPod("a", "b"))
 	require.ErrorIs(t, h.sync(pod).Err(), failing)
-	require.Equal(t, map[string]StartFailure{"a": {Reason: "PostStartHookError", Message: "PostStartHook failed"}}, h.m.StartFailures(pod.UID))
+	require.Equal(t, map[string]podwright.Reason{"a": {Reason: "PostStartHookError", Message: "PostStartHook failed"}}, h.m.StartFailures(pod.UID))
 	require.Equal(t, []string{
 		"RunPodSandbox web/0", "CreateContainer a/0", "StartContainer a", "StopContainer a 30s", "CreateContainer b/0", "StartContainer b",
 	}, h.runtime.take())
@@ -202,8 +203,8 @@ func TestImageVolumes(t *testing.T) {
 		return nil
 	}
 	require.Error(t, h.sync(pod).Err())
-	want := StartFailure{Reason: "ErrImagePull", Message: "image of volume v: no such image"}
-	require.Equal(t, map[string]StartFailure{"a": want, "c": want}, h.m.StartFailures(pod.UID))
+	want := podwright.Reason{Reason: "ErrImagePull", Message: "image of volume v: no such image"}
+	require.Equal(t, map[string]podwright.Reason{"a": want, "c": want}, h.m.StartFailures(pod.UID))
 	require.Equal(t, []string{"data:1", "busybox"}, asked, "once for both")
 	require.Equal(t, []int{3, 3}, missing)
 	require.Len(t, h.status(pod).Running(), 1)

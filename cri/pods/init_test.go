@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/pods/resize"
 )
@@ -144,7 +145,7 @@ func TestEphemeral(t *testing.T) {
 	result := h.sync(pod)
 	require.Equal(t, []string{"CreateContainer debug/0", "StartContainer debug", "CreateContainer b/0", "StartContainer b"}, h.runtime.take())
 	require.ErrorContains(t, result.Err(), "nobody")
-	require.Equal(t, StartFailure{Reason: ReasonCreateContainerConfigError, Message: "unable to find target container nobody"}, h.m.StartFailures(pod.UID)["lost"])
+	require.Equal(t, podwright.Reason{Reason: ReasonCreateContainerConfigError, Message: "unable to find target container nobody"}, h.m.StartFailures(pod.UID)["lost"])
 	require.Subset(t, h.takeEvents(), []string{"Started spec.ephemeralContainers{debug}", "Failed spec.ephemeralContainers{lost}"})
 	target, err := (&podSync{req: SyncRequest{Pod: pod, Status: up}}).processesOf(ephemeralContainer(pod, 0))
 	require.NoError(t, err)

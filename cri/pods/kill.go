@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg/observed"
 )
@@ -88,7 +89,7 @@ type podKill struct {
 	override *int64
 	message  string
 	// own has the kills with a reason of their own.
-	own []ContainerKill
+	own []actions.ContainerKill
 	// stopOrder orders sidecars. It is nil for kills of single containers.
 	stopOrder *stopOrder
 	steps     *killSteps
@@ -114,14 +115,14 @@ func (m *Manager) killPod(ctx context.Context, k podKill, result *Result) bool {
 }
 
 // containers returns the containers to stop: those running or in unknown state.
-func (k podKill) containers() []ContainerKill {
-	var out []ContainerKill
+func (k podKill) containers() []actions.ContainerKill {
+	var out []actions.ContainerKill
 	for _, c := range k.status.Containers {
 		if c.State != observed.StateRunning && c.State != observed.StateUnknown {
 			continue
 		}
-		kill := ContainerKill{ID: c.ID, Name: c.Name, Message: k.message}
-		if i := slices.IndexFunc(k.own, func(own ContainerKill) bool { return own.ID == c.ID }); i >= 0 {
+		kill := actions.ContainerKill{ID: c.ID, Name: c.Name, Message: k.message}
+		if i := slices.IndexFunc(k.own, func(own actions.ContainerKill) bool { return own.ID == c.ID }); i >= 0 {
 			kill = k.own[i]
 		}
 		kill.Message = cmp.Or(kill.Message, "Stopping container "+c.Name)
@@ -131,7 +132,7 @@ func (k podKill) containers() []ContainerKill {
 }
 
 // killContainers stops containers concurrently and returns one error per container.
-func (m *Manager) killContainers(ctx context.Context, k podKill, kills []ContainerKill, result *Result) []error {
+func (m *Manager) killContainers(ctx context.Context, k podKill, kills []actions.ContainerKill, result *Result) []error {
 	k.stops = newGate(maxPodStops, stopPlaceLimit)
 	errs := run.Each(len(kills), func(i int) error { return m.killContainer(ctx, k, kills[i]) })
 	for i, err := range errs {

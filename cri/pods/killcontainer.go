@@ -8,11 +8,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/internal/run"
 )
 
 // killContainer stops one container: event, preStop handler, wait for its turn, stop.
-func (m *Manager) killContainer(ctx context.Context, k podKill, c ContainerKill) error {
+func (m *Manager) killContainer(ctx context.Context, k podKill, c actions.ContainerKill) error {
 	if ctx.Err() != nil {
 		return run.EndOf(ctx)
 	}
@@ -31,7 +32,7 @@ func (m *Manager) killContainer(ctx context.Context, k podKill, c ContainerKill)
 type containerStop struct {
 	m    *Manager
 	k    podKill
-	kill ContainerKill
+	kill actions.ContainerKill
 	// pod and container are the available spec, or nil.
 	pod       *v1.Pod
 	container *v1.Container

@@ -17,6 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/cri/pods/hooks"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg/observed"
@@ -268,7 +269,7 @@ func TestWaitsFor(t *testing.T) {
 // C34: events that end a wait, and events that do not.
 func TestStopOrder(t *testing.T) {
 	pod := initPod(testPod("app"), "s1")
-	twice := []ContainerKill{{Name: "app"}, {Name: "app"}, {Name: "s1"}}
+	twice := []actions.ContainerKill{{Name: "app"}, {Name: "app"}, {Name: "s1"}}
 	for _, tc := range []struct {
 		name string
 		done func(order *stopOrder, cancel func())

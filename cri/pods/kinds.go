@@ -3,7 +3,6 @@ package pods
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
@@ -44,17 +43,3 @@ func (c podContainer) String() string {
 		return "container " + c.Name
 	}
 }
-
-// Kills are decided in package actions.
-type (
-	// KillReason is the reason a container is stopped. It selects a probe's grace period.
-	KillReason = actions.KillReason
-	// ContainerKill is a container to stop.
-	ContainerKill = actions.ContainerKill
-)
-
-// The reasons to stop a container. The zero value is any other reason.
-const (
-	KillLivenessProbe = actions.KillLivenessProbe
-	KillStartupProbe  = actions.KillStartupProbe
-)

@@ -12,6 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg/observed"
 )
@@ -286,11 +287,11 @@ func (s *podSync) postStart(ctx context.Context, c podContainer, id string) *Sta
 	}
 	s.m.log.Warn("postStart hook failed", "pod", s.identity, "container", c.Name, "err", err, "output", output)
 	s.m.cfg.Event(s.identity.containerRef(s.req.Pod, c.Name), v1.EventTypeWarning, "FailedPostStartHook", failure.Message)
-	kill := ContainerKill{
+	kill := actions.ContainerKill{
 		ID:   observed.ContainerID{Runtime: s.m.cfg.RuntimeName, ID: id},
 		Name: c.Name, Message: "FailedPostStartHook",
 	}
 	s.step("stopping " + c.String())
-	s.m.killContainers(ctx, podKill{identity: s.identity, pod: s.req.Pod, status: s.req.Status}, []ContainerKill{kill}, &s.result)
+	s.m.killContainers(ctx, podKill{identity: s.identity, pod: s.req.Pod, status: s.req.Status}, []actions.ContainerKill{kill}, &s.result)
 	return failure
 }

@@ -8,6 +8,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/cri/pods/podfiles"
@@ -23,7 +24,7 @@ func (m *Manager) Files() podfiles.Layout { return m.files }
 // annotations supply the preStop handler and grace period; otherwise it gets the shortest grace
 // period.
 func (m *Manager) StopContainer(ctx context.Context, pod labels.Pod, name, id string, gracefully bool) error {
-	kill := ContainerKill{
+	kill := actions.ContainerKill{
 		ID: observed.ContainerID{Runtime: m.cfg.RuntimeName, ID: id}, Name: name,
 		Message: "Container " + name + " is in unknown state, it is stopped before it is removed",
 	}
@@ -127,7 +128,7 @@ func (s *podSync) resetStop(ctx context.Context, c *observed.Container) bool {
 	s.step("stopping container " + c.Name)
 	none := int64(0)
 	kill := podKill{identity: s.identity, pod: s.req.Pod, status: s.req.Status, override: &none}
-	errs := s.m.killContainers(ctx, kill, []ContainerKill{{
+	errs := s.m.killContainers(ctx, kill, []actions.ContainerKill{{
 		ID: c.ID, Name: c.Name, Message: "Restarting all containers of the pod",
 	}}, &s.result)
 	return errs[0] == nil

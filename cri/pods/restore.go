@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/internal/podfacts"
 )
@@ -18,7 +19,7 @@ import (
 // killSpec returns the spec for a container's stop: from the pod, or else from the container's
 // annotations. Without either, both results are nil. An orphan's container is nil unless Restore
 // is set.
-func (m *Manager) killSpec(ctx context.Context, k podKill, c ContainerKill) (*v1.Pod, *v1.Container) {
+func (m *Manager) killSpec(ctx context.Context, k podKill, c actions.ContainerKill) (*v1.Pod, *v1.Container) {
 	spec := podfacts.Container(k.pod, c.Name)
 	if spec != nil || k.pod == nil && !k.restore {
 		return k.pod, spec

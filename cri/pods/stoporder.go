@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/internal/run"
 )
@@ -59,7 +60,7 @@ type stopSlot struct {
 	err  error
 }
 
-func newStopOrder(pod *v1.Pod, kills []ContainerKill) *stopOrder {
+func newStopOrder(pod *v1.Pod, kills []actions.ContainerKill) *stopOrder {
 	t := &stopOrder{names: map[string]*stopSlot{}}
 	running := map[string]bool{}
 	for _, c := range kills {

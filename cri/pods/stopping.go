@@ -66,7 +66,7 @@ func (s *podSync) stopAndStart(ctx context.Context) {
 }
 
 // begin starts the stops of containers in the background.
-func (p *stopping) begin(ctx context.Context, kills []ContainerKill) {
+func (p *stopping) begin(ctx context.Context, kills []actions.ContainerKill) {
 	for _, c := range kills {
 		p.running[c.Name]++
 		p.killed[c.Name] = true
@@ -216,7 +216,7 @@ func (p *stopping) refresh(ctx context.Context) {
 		return
 	}
 	p.req.Status, p.req.Probes = in.Status, probes
-	next.Kill = slices.DeleteFunc(next.Kill, func(c ContainerKill) bool { return p.killed[c.Name] })
+	next.Kill = slices.DeleteFunc(next.Kill, func(c actions.ContainerKill) bool { return p.killed[c.Name] })
 	wasKilled := func(name func(int) string) func(int) bool { return func(i int) bool { return p.killed[name(i)] } }
 	next.StartInit = slices.DeleteFunc(next.StartInit, wasKilled(func(i int) string { return in.Pod.Spec.InitContainers[i].Name }))
 	next.StartRegular = slices.DeleteFunc(next.StartRegular, wasKilled(func(i int) string { return in.Pod.Spec.Containers[i].Name }))

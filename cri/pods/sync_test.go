@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
@@ -117,7 +118,7 @@ func TestImageFailure(t *testing.T) {
 	require.ErrorAs(t, result.Err(), &failure)
 	require.Equal(t, "a", failure.Container)
 	require.Contains(t, h.takeEvents(), "Failed spec.containers{a}", "beside the events of the pull")
-	require.Equal(t, map[string]StartFailure{"a": {Reason: "ErrImagePull", Message: "no such image"}}, h.m.StartFailures(pod.UID))
+	require.Equal(t, map[string]podwright.Reason{"a": {Reason: "ErrImagePull", Message: "no such image"}}, h.m.StartFailures(pod.UID))
 	require.Len(t, h.status(pod).Running(), 1)
 	h.images.fail = nil
 	h.mustSync(pod)

@@ -137,11 +137,11 @@ func TestUserNamespacesBadFile(t *testing.T) {
 }
 
 func TestUserStage(t *testing.T) {
-	stagestest.Run(t, func(t testing.TB) stagestest.Harness {
+	stagestest.Run(t, func(t testing.TB) stagestest.Subject {
 		dir := t.TempDir()
 		cfg := UserNamespacesConfig{PodDir: func(uid types.UID) string { return filepath.Join(dir, string(uid)) }}
 		file := func(uid types.UID) string { return filepath.Join(cfg.PodDir(uid), "userns") }
-		return stagestest.Harness{
+		return stagestest.Subject{
 			Open: func() (stages.Stage, error) {
 				cfg.Pods = nil
 				entries, err := os.ReadDir(dir)

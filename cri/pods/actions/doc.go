@@ -98,4 +98,6 @@
 // before the new start, the container looks like any exited container, and is not started.
 //
 // See ExampleCompute and ExampleRestartAllTriggered in example_test.go.
+//
+// Unstable: a part of package pods that changes with each version of the kubelet.
 package actions

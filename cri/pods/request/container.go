@@ -28,8 +28,8 @@ type Image struct {
 type Instance struct {
 	// Pod is the container's pod. Required. It is not changed.
 	Pod *v1.Pod
-	// Container is one of the pod's init or regular containers, or the result of Ephemeral.
-	// Required. It is not changed.
+	// Container is one of the pod's init or regular containers, or an ephemeral one, converted to
+	// v1.Container. Required. It is not changed.
 	Container *v1.Container
 	Image     Image
 	// RestartCount is the number of the instance. The first has 0.
@@ -50,13 +50,6 @@ type Instance struct {
 	// ImageVolumes are the images of the pod's image volumes, by volume name. Only Ref and
 	// UserSpecified are used.
 	ImageVolumes map[string]Image
-}
-
-// Ephemeral returns an ephemeral container as a v1.Container. Its target goes into
-// Instance.TargetID.
-func Ephemeral(c *v1.EphemeralContainer) *v1.Container {
-	out := v1.Container(c.EphemeralContainerCommon)
-	return &out
 }
 
 // HandlerFeatures returns the features of the pod's runtime handler.

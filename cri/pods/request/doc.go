@@ -44,4 +44,6 @@
 //
 // See Example, ExampleBuilder_Container_missing, ExampleIDs and ExampleServiceEnv in
 // example_test.go.
+//
+// Unstable: a part of package pods that changes with each version of the kubelet.
 package request

@@ -229,13 +229,9 @@ func (e *envBuild) source(ctx context.Context, from *v1.EnvVarSource) (value str
 	return "", false, errNoValue
 }
 
-// FieldError is the error of a field of a pod's spec. Volumes returns one if the volume is at
-// fault, instead of the mount.
-type FieldError = volume.FieldError
-
 // at adds the path of a field to an error, unless it contains a FieldError.
 func at(path string, err error) error {
-	if fault := (*FieldError)(nil); errors.As(err, &fault) {
+	if fault := (*volume.FieldError)(nil); errors.As(err, &fault) {
 		return err
 	}
 	return fmt.Errorf("%s: %w", path, err)

@@ -9,27 +9,29 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/volume"
 )
 
 // 6.4, fileKeyRef: variables come from a file in a volume and from no file outside of it. The key
 // may be optional, but not the file.
 func TestFileKey(t *testing.T) {
 	h, m := withObjects(t)
-	volume := filepath.Join(h.dir, "volume")
-	require.NoError(t, os.MkdirAll(filepath.Join(volume, "sub"), 0o755))
+	vol := filepath.Join(h.dir, "volume")
+	require.NoError(t, os.MkdirAll(filepath.Join(vol, "sub"), 0o755))
 	write := func(path, content string) {
-		require.NoError(t, os.WriteFile(filepath.Join(volume, path), []byte(content), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(vol, path), []byte(content), 0o600))
 	}
 	write("env", "A='1'\nE= 'x'\n")
 	write("sub/env", "A='two\nlines'")
 	write("bad", "A=1")
 	write("large", strings.Repeat("#\n", maxEnvFile/2+1))
 	write("../outside", "A='secret'")
-	require.NoError(t, os.Symlink("../outside", filepath.Join(volume, "link")))
-	require.NoError(t, os.Symlink("env", filepath.Join(volume, "inside")))
-	require.NoError(t, syscall.Mkfifo(filepath.Join(volume, "pipe"), 0o600))
+	require.NoError(t, os.Symlink("../outside", filepath.Join(vol, "link")))
+	require.NoError(t, os.Symlink("env", filepath.Join(vol, "inside")))
+	require.NoError(t, syscall.Mkfifo(filepath.Join(vol, "pipe"), 0o600))
 	pod := testPod("a")
-	m.SetVolume(pod.UID, "v", Volume{Path: volume})
+	m.SetVolume(pod.UID, "v", volume.Mounted{Path: vol})
 	for _, tc := range []struct {
 		path, key, want, fails string
 		optional               bool
@@ -63,10 +65,10 @@ func TestFileKey(t *testing.T) {
 	}
 	_, err := h.envOf(pod, &v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{VolumeName: "none", Path: "env", Key: "A"}})}})
 	require.ErrorContains(t, err, `cannot find volume "none"`)
-	m.SetVolume(pod.UID, "gone", Volume{Path: filepath.Join(h.dir, "gone")})
+	m.SetVolume(pod.UID, "gone", volume.Mounted{Path: filepath.Join(h.dir, "gone")})
 	_, err = h.envOf(pod, &v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{VolumeName: "gone", Path: "env", Key: "A", Optional: new(true)}})}})
 	require.ErrorContains(t, err, `file "env" not found in volume "gone"`)
-	_, err = readVolumeFile(volume, "sub")
+	_, err = readVolumeFile(vol, "sub")
 	require.EqualError(t, err, "not a regular file", "the agent's log has the cause")
 }
 

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/volume"
 )
 
 var pod = &v1.Pod{
@@ -36,7 +37,7 @@ func Example() {
 	// The objects that containers refer to. An agent with an API server would use its caches.
 	inputs := &request.Memory{}
 	inputs.AddConfigMap(&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "app"}, Data: map[string]string{"DB_HOST": "db.shop"}})
-	inputs.SetVolume(pod.UID, "data", request.Volume{Path: "/var/lib/kubelet/pods/0d1e/volumes/data"})
+	inputs.SetVolume(pod.UID, "data", volume.Mounted{Path: "/var/lib/kubelet/pods/0d1e/volumes/data"})
 
 	b, err := request.New(request.Config{
 		DNS:    request.DNS{NoHostResolver: true, ClusterServers: []string{"10.96.0.10"}, ClusterDomain: "cluster.local"},

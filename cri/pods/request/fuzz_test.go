@@ -13,6 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/volume"
 )
 
 // Memory implements all input interfaces.
@@ -36,7 +38,7 @@ func FuzzBuild(f *testing.F) {
 		fill(r, reflect.ValueOf(pod).Elem(), 0)
 		pod.Namespace = "shop"
 		m := objects()
-		m.SetVolume(pod.UID, "a", Volume{Path: "/vol", Device: "/dev/x"})
+		m.SetVolume(pod.UID, "a", volume.Mounted{Path: "/vol", Device: "/dev/x"})
 		m.SetServices(service("shop", "db", "10.0.0.1", v1.ServicePort{Port: 1}))
 		b, err := New(Config{
 			Node: Node{MemoryCapacity: 1 << 30, CgroupV2: true, SwapController: true, LimitedSwap: true, SwapCapacity: 1 << 30, HugePageSizes: []string{"2MB"}, MemoryQoS: MemoryQoS{Enabled: true}},
@@ -55,7 +57,7 @@ func FuzzBuild(f *testing.F) {
 		twice(t, func() (proto.Message, error) { return b.Sandbox(pod, 1) })
 		list := slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers)
 		for i := range pod.Spec.EphemeralContainers {
-			list = append(list, *Ephemeral(&pod.Spec.EphemeralContainers[i]))
+			list = append(list, v1.Container(pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
 		}
 		for i := range list {
 			m.prepared = nil

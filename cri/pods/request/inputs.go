@@ -47,11 +47,8 @@ type Services interface {
 type Volumes interface {
 	// Volume returns a volume of a pod by its name in the pod's spec. It fails if the volume does
 	// not exist or is not mounted yet. It is not called for image volumes.
-	Volume(ctx context.Context, pod *v1.Pod, name string) (Volume, error)
+	Volume(ctx context.Context, pod *v1.Pod, name string) (volume.Mounted, error)
 }
-
-// Volume is a volume, as far as containers need it.
-type Volume = volume.Mounted
 
 // SubPaths gives containers access to a part of a volume and to no path outside of it. Calls are
 // concurrent for different pods.
@@ -61,14 +58,11 @@ type SubPaths interface {
 	// lead out of the volume, so the result is usually a bind mount of a safely opened directory.
 	// Prepare is idempotent. Its error is not shown to users, because it may reveal details of
 	// the node.
-	Prepare(ctx context.Context, s SubPath) (hostPath string, err error)
+	Prepare(ctx context.Context, s volume.SubPath) (hostPath string, err error)
 	// Release reverts a Prepare whose container is not created. Otherwise the sub path lasts
 	// until the volume is unmounted.
-	Release(ctx context.Context, s SubPath) error
+	Release(ctx context.Context, s volume.SubPath) error
 }
-
-// SubPath is a part of a volume. Package volume/subpath implements SubPaths.
-type SubPath = volume.SubPath
 
 // Devices are a container's devices from device plugins and resource claims.
 type Devices struct {
@@ -109,7 +103,7 @@ type HostPaths struct{}
 
 var _ Volumes = HostPaths{}
 
-func (HostPaths) Volume(_ context.Context, pod *v1.Pod, name string) (Volume, error) {
+func (HostPaths) Volume(_ context.Context, pod *v1.Pod, name string) (volume.Mounted, error) {
 	for i := range pod.Spec.Volumes {
 		source := pod.Spec.Volumes[i].HostPath
 		if pod.Spec.Volumes[i].Name != name || source == nil {
@@ -117,9 +111,9 @@ func (HostPaths) Volume(_ context.Context, pod *v1.Pod, name string) (Volume, er
 		}
 		path, err := hostpath.Prepare(source)
 		if err != nil {
-			return Volume{}, volume.AtField(fmt.Sprintf("spec.volumes[%d].hostPath", i), err)
+			return volume.Mounted{}, volume.AtField(fmt.Sprintf("spec.volumes[%d].hostPath", i), err)
 		}
-		return Volume{Path: path}, nil
+		return volume.Mounted{Path: path}, nil
 	}
-	return Volume{}, fmt.Errorf("no hostPath volume: %w", ErrNotFound)
+	return volume.Mounted{}, fmt.Errorf("no hostPath volume: %w", ErrNotFound)
 }

@@ -7,6 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/volume"
 )
 
 // Memory has config maps, secrets, services, volumes and sub paths in memory, for tests and for
@@ -18,8 +20,8 @@ type Memory struct {
 	configMaps map[string]*v1.ConfigMap
 	secrets    map[string]*v1.Secret
 	services   []*v1.Service
-	volumes    map[string]Volume
-	prepared   map[SubPath]bool
+	volumes    map[string]volume.Mounted
+	prepared   map[volume.SubPath]bool
 }
 
 // AddConfigMap adds a config map, or replaces an existing one with the same name.
@@ -49,7 +51,7 @@ func (m *Memory) SetServices(services ...*v1.Service) {
 }
 
 // SetVolume sets a volume of a pod.
-func (m *Memory) SetVolume(pod types.UID, name string, v Volume) {
+func (m *Memory) SetVolume(pod types.UID, name string, v volume.Mounted) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.volumes = put(m.volumes, string(pod)+"/"+name, v)
@@ -97,29 +99,29 @@ func (m *Memory) Services(_ context.Context, namespace string) ([]*v1.Service, e
 }
 
 // Volume implements Volumes.
-func (m *Memory) Volume(_ context.Context, pod *v1.Pod, name string) (Volume, error) {
+func (m *Memory) Volume(_ context.Context, pod *v1.Pod, name string) (volume.Mounted, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if v, ok := m.volumes[string(pod.UID)+"/"+name]; ok {
 		return v, nil
 	}
-	return Volume{}, fmt.Errorf("volume %q %w", name, ErrNotFound)
+	return volume.Mounted{}, fmt.Errorf("volume %q %w", name, ErrNotFound)
 }
 
 // Prepare implements SubPaths. It only joins the paths, which is unsafe with containers that
 // place symbolic links.
-func (m *Memory) Prepare(_ context.Context, s SubPath) (string, error) {
+func (m *Memory) Prepare(_ context.Context, s volume.SubPath) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.prepared == nil {
-		m.prepared = map[SubPath]bool{}
+		m.prepared = map[volume.SubPath]bool{}
 	}
 	m.prepared[s] = true
 	return s.VolumePath + "/" + s.Path, nil
 }
 
 // Release implements SubPaths.
-func (m *Memory) Release(_ context.Context, s SubPath) error {
+func (m *Memory) Release(_ context.Context, s volume.SubPath) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.prepared, s)

@@ -12,6 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/volume"
 )
 
 // HostsPath is the path of the hosts file in containers.
@@ -29,7 +30,7 @@ type mountBuild struct {
 	env      *environment
 	features HandlerFeatures
 	// prepared has the sub paths to release if the container is not created.
-	prepared []SubPath
+	prepared []volume.SubPath
 	// images counts the mounted images.
 	images int
 }
@@ -76,18 +77,18 @@ func (m *mountBuild) volumeMount(ctx context.Context, index int) (*runtimeapi.Mo
 	if isImageVolume(m.in.Pod, from.Name) {
 		return out, m.imageMount(out, from.Name, subPath)
 	}
-	volume, err := m.volume(ctx, m.in.Pod, from.Name)
+	mounted, err := m.volume(ctx, m.in.Pod, from.Name)
 	if err != nil {
 		return nil, err
 	}
-	if volume.Path == "" {
+	if mounted.Path == "" {
 		return nil, fmt.Errorf("volume %q has no files to mount", from.Name)
 	}
-	out.HostPath = volume.Path
-	out.Readonly = from.ReadOnly || volume.ReadOnly
-	out.SelinuxRelabel = volume.Relabel && m.cfg.Node.SELinux
+	out.HostPath = mounted.Path
+	out.Readonly = from.ReadOnly || mounted.ReadOnly
+	out.SelinuxRelabel = mounted.Relabel && m.cfg.Node.SELinux
 	if subPath != "" {
-		out.HostPath, err = m.prepare(ctx, index, SubPath{VolumePath: volume.Path, Path: subPath})
+		out.HostPath, err = m.prepare(ctx, index, volume.SubPath{VolumePath: mounted.Path, Path: subPath})
 	}
 	return out, err
 }
@@ -100,18 +101,18 @@ func absolute(path string) string {
 	return filepath.Join("/", path)
 }
 
-func (b *Builder) volume(ctx context.Context, pod *v1.Pod, name string) (Volume, error) {
+func (b *Builder) volume(ctx context.Context, pod *v1.Pod, name string) (volume.Mounted, error) {
 	if b.cfg.Volumes == nil {
-		return Volume{}, fmt.Errorf("cannot find volume %q: this agent has no volumes", name)
+		return volume.Mounted{}, fmt.Errorf("cannot find volume %q: this agent has no volumes", name)
 	}
-	volume, err := b.cfg.Volumes.Volume(ctx, pod, name)
-	if fault := (*FieldError)(nil); errors.As(err, &fault) {
-		return Volume{}, err
+	mounted, err := b.cfg.Volumes.Volume(ctx, pod, name)
+	if fault := (*volume.FieldError)(nil); errors.As(err, &fault) {
+		return volume.Mounted{}, err
 	}
 	if err != nil {
-		return Volume{}, fmt.Errorf("cannot find volume %q: %w", name, err)
+		return volume.Mounted{}, fmt.Errorf("cannot find volume %q: %w", name, err)
 	}
-	return volume, nil
+	return mounted, nil
 }
 
 func isImageVolume(pod *v1.Pod, name string) bool {
@@ -189,7 +190,7 @@ func (m *mountBuild) subPath(from *v1.VolumeMount) (string, error) {
 	return path, nil
 }
 
-func (m *mountBuild) prepare(ctx context.Context, index int, s SubPath) (string, error) {
+func (m *mountBuild) prepare(ctx context.Context, index int, s volume.SubPath) (string, error) {
 	from := &m.in.Container.VolumeMounts[index]
 	s.PodUID, s.Container, s.Index, s.Volume = m.in.Pod.UID, m.in.Container.Name, index, from.Name
 	if m.cfg.SubPaths == nil {

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/volume"
 )
 
 // 6.5: the result or error of each kind of mount.
@@ -76,10 +78,10 @@ func TestMounts(t *testing.T) {
 			}
 			pod := testPod("a")
 			pod.Annotations = map[string]string{"k": "v"}
-			m.SetVolume(pod.UID, "v", Volume{Path: "/vol/v"})
-			m.SetVolume(pod.UID, "ro", Volume{Path: "/vol/ro", ReadOnly: true})
-			m.SetVolume(pod.UID, "own", Volume{Path: "/vol/own", Relabel: true})
-			m.SetVolume(pod.UID, "block", Volume{Device: "/dev/x"})
+			m.SetVolume(pod.UID, "v", volume.Mounted{Path: "/vol/v"})
+			m.SetVolume(pod.UID, "ro", volume.Mounted{Path: "/vol/ro", ReadOnly: true})
+			m.SetVolume(pod.UID, "own", volume.Mounted{Path: "/vol/own", Relabel: true})
+			m.SetVolume(pod.UID, "block", volume.Mounted{Device: "/dev/x"})
 			image := v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "data:v1"}}
 			pod.Spec.Volumes = []v1.Volume{{Name: "image", VolumeSource: image}, {Name: "absent", VolumeSource: image}}
 			c := &pod.Spec.Containers[0]
@@ -106,7 +108,7 @@ func TestOwnFiles(t *testing.T) {
 	h, m := withObjects(t)
 	h.cfg.Node.SELinux = true
 	pod := testPod("a")
-	m.SetVolume(pod.UID, "v", Volume{Path: "/vol/v"})
+	m.SetVolume(pod.UID, "v", volume.Mounted{Path: "/vol/v"})
 	c := &pod.Spec.Containers[0]
 	in := Instance{Pod: pod, Container: c, HostsFile: "/pods/hosts", TerminationFile: "/pods/message"}
 	config, err := h.builder().Container(t.Context(), in)
@@ -140,7 +142,7 @@ type subPaths struct {
 	after   func()
 }
 
-func (s *subPaths) Prepare(ctx context.Context, p SubPath) (string, error) {
+func (s *subPaths) Prepare(ctx context.Context, p volume.SubPath) (string, error) {
 	if p.Volume == s.bad {
 		return "", errors.New("/host/secret: link")
 	}
@@ -150,7 +152,7 @@ func (s *subPaths) Prepare(ctx context.Context, p SubPath) (string, error) {
 	return s.Memory.Prepare(ctx, p)
 }
 
-func (s *subPaths) Release(ctx context.Context, p SubPath) error {
+func (s *subPaths) Release(ctx context.Context, p volume.SubPath) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -162,8 +164,8 @@ func (s *subPaths) Release(ctx context.Context, p SubPath) error {
 func TestSubPathsAreReleased(t *testing.T) {
 	h, m := withObjects(t)
 	pod := testPod("a")
-	m.SetVolume(pod.UID, "good", Volume{Path: "/vol/good"})
-	m.SetVolume(pod.UID, "bad", Volume{Path: "/vol/bad"})
+	m.SetVolume(pod.UID, "good", volume.Mounted{Path: "/vol/good"})
+	m.SetVolume(pod.UID, "bad", volume.Mounted{Path: "/vol/bad"})
 	c := &pod.Spec.Containers[0]
 	s := &subPaths{Memory: m, bad: "bad"}
 	h.cfg.SubPaths = s
@@ -172,7 +174,7 @@ func TestSubPathsAreReleased(t *testing.T) {
 	_, err := h.builder().Container(t.Context(), in)
 	require.NoError(t, err)
 	require.Len(t, m.prepared, 2)
-	require.True(t, m.prepared[SubPath{PodUID: pod.UID, Container: "a", Index: 1, Volume: "good", VolumePath: "/vol/good", Path: "y"}])
+	require.True(t, m.prepared[volume.SubPath{PodUID: pod.UID, Container: "a", Index: 1, Volume: "good", VolumePath: "/vol/good", Path: "y"}])
 	m.prepared = nil
 
 	for _, last := range []v1.VolumeMount{{Name: "bad", SubPath: "z"}, {Name: "none"}, {Name: "good", SubPath: ".."}} {
@@ -216,18 +218,18 @@ type faulty struct {
 	volume, path error
 }
 
-func (f faulty) Volume(context.Context, *v1.Pod, string) (Volume, error) {
-	return Volume{Path: "/vol/v"}, f.volume
+func (f faulty) Volume(context.Context, *v1.Pod, string) (volume.Mounted, error) {
+	return volume.Mounted{Path: "/vol/v"}, f.volume
 }
 
-func (f faulty) Prepare(context.Context, SubPath) (string, error) { return "/vol/v/x", f.path }
+func (f faulty) Prepare(context.Context, volume.SubPath) (string, error) { return "/vol/v/x", f.path }
 
 func TestBlockDevices(t *testing.T) {
 	h, m := withObjects(t)
 	pod := testPod("a")
-	m.SetVolume(pod.UID, "rw", Volume{Device: "/dev/disk/rw"})
-	m.SetVolume(pod.UID, "ro", Volume{Device: "/dev/disk/ro", ReadOnly: true})
-	m.SetVolume(pod.UID, "files", Volume{Path: "/vol"})
+	m.SetVolume(pod.UID, "rw", volume.Mounted{Device: "/dev/disk/rw"})
+	m.SetVolume(pod.UID, "ro", volume.Mounted{Device: "/dev/disk/ro", ReadOnly: true})
+	m.SetVolume(pod.UID, "files", volume.Mounted{Path: "/vol"})
 	get := func(devices ...v1.VolumeDevice) ([]*runtimeapi.Device, error) {
 		config, err := h.builder().Container(t.Context(), Instance{Pod: pod, Container: &v1.Container{Name: "a", VolumeDevices: devices}})
 		return config.GetDevices(), err
@@ -274,8 +276,8 @@ func TestFaultsOfVolumes(t *testing.T) {
 		_, err := h.builder().Container(ctx, Instance{Pod: pod, Container: &pod.Spec.Containers[0]})
 		return err
 	}
-	field := fmt.Errorf("deep: %w", &FieldError{Path: "spec.volumes[0].hostPath.type", Err: errors.New("no such type")})
-	fault := (*FieldError)(nil)
+	field := fmt.Errorf("deep: %w", &volume.FieldError{Path: "spec.volumes[0].hostPath.type", Err: errors.New("no such type")})
+	fault := (*volume.FieldError)(nil)
 	err := build(t.Context(), faulty{volume: field})
 	require.EqualError(t, err, field.Error())
 	require.ErrorAs(t, err, &fault)
@@ -296,13 +298,13 @@ func TestHostPaths(t *testing.T) {
 	file := filepath.Join(dir, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	kind := v1.HostPathFile
-	volume := func(name, path string) v1.Volume {
+	source := func(name, path string) v1.Volume {
 		return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path, Type: &kind}}}
 	}
-	pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{volume("good", file), volume("bad", dir), {Name: "other"}, volume("absent", "/nowhere/x")}}}
+	pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{source("good", file), source("bad", dir), {Name: "other"}, source("absent", "/nowhere/x")}}}
 	got, err := HostPaths{}.Volume(t.Context(), pod, "good")
 	require.NoError(t, err)
-	require.Equal(t, Volume{Path: file}, got)
+	require.Equal(t, volume.Mounted{Path: file}, got)
 	_, err = HostPaths{}.Volume(t.Context(), pod, "bad")
 	require.ErrorContains(t, err, `spec.volumes[1].hostPath.type: "File": `+dir)
 	_, err = HostPaths{}.Volume(t.Context(), pod, "absent")

@@ -10,4 +10,6 @@
 //
 // examples/kubelet/agent/allocation.go keeps the records in the checkpoint of package allocation.
 // See ExampleLoad in example_test.go.
+//
+// Unstable: a part of package pods that changes with each version of the kubelet.
 package resize

@@ -130,9 +130,25 @@ func (r *resizing) resource(ctx context.Context, name v1.ResourceName, updates [
 	}
 	for _, u := range updates {
 		if err := r.container(ctx, name, u); err != nil {
-			return fmt.Errorf("container %s: %w", u.Name, err)
+			return r.undo(ctx, name, fmt.Errorf("container %s: %w", u.Name, err))
 		}
 	}
+	return r.settle(ctx, name, want)
+}
+
+// undo gives the pod the sum of its containers again after one of them failed: if the resize is
+// withdrawn, none follows. Pod-level values stay for the next attempt, because containers that
+// have grown may use them already.
+func (r *resizing) undo(ctx context.Context, name v1.ResourceName, err error) error {
+	if ctx.Err() != nil || r.req.Actions.UpdatePodLevelResources {
+		return err
+	}
+	return errors.Join(err, r.settle(ctx, name, cgroups.NeedsOf(r.now)))
+}
+
+// settle applies the pod's values of one resource.
+func (r *resizing) settle(ctx context.Context, name v1.ResourceName, want cgroups.Needs) error {
+	limit, request := valuesOf(name)
 	for _, field := range []valueField{request, limit} {
 		if !field.same(r.values, want) {
 			if err := r.setPod(ctx, field.copied(r.values, want)); err != nil {
