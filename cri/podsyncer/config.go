@@ -34,8 +34,13 @@ type Config struct {
 	// running and stays adopted until its removal, also if the agent restarts. Only pods whose UID
 	// a source names are adopted. It requires Pods.Owner.Name and the default PLEG.Runtime.
 	AdoptUnlabelled bool
+	// LockFolder is an existing folder for the file that locks Pods.Owner on the runtime. All agents
+	// of an owner on one runtime need the same folder. Default: the folder of the runtime's socket,
+	// or os.TempDir with a warning if that is not writable, as for an ordinary user.
+	LockFolder string
 	// Checkpoint stores the status and the probe results of each pod for the next agent after a
-	// crash. Required.
+	// crash. A pod's file needs a folder that exists before the containers start: one folder for all
+	// pods, or the pod's own from a stage such as volume/podfolder. Required.
 	Checkpoint *checkpoint.Store
 	// Statuses configures the writer of statuses. The Syncer adds a sink "checkpoint", passes pods
 	// to each PodSink, and sets Pod, Mirror, TranslateUID and MayStillRun where they are nil.
@@ -98,7 +103,15 @@ type Config struct {
 
 func (c Config) withDefaults() (Config, error) {
 	f := fields.Of("podsyncer: Config")
+	f.Required("Pods.Runtime", c.Pods.Runtime)
+	f.Required("Pods.RuntimeName", c.Pods.RuntimeName)
+	f.Required("Pods.Images", c.Pods.Images)
+	if err := c.Pods.Owner.Check(); err != nil {
+		f.Refuse("Pods.%w", err)
+	}
 	f.Required("Checkpoint", c.Checkpoint)
+	f.Required("Probes.Probers", c.Probes.Probers)
+	f.Required("Loop.Pods", c.Loop.Pods)
 	fields.Number(f, "ShutdownTimeout", &c.ShutdownTimeout, 10*time.Second)
 	fields.Default(&c.NetworkReady, func() error { return nil })
 	fields.Default(&c.HostIPs, func() []string { return nil })

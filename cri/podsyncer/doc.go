@@ -12,7 +12,8 @@
 //	err = syncer.Run(ctx)
 //
 // This is a node agent. examples/edge is a small agent to install, examples/kubelet a complete one.
-// Example in example_test.go runs. Methods of a Syncer are safe for concurrent use.
+// Example in example_test.go runs; Example_threeAgents runs three agents in one process. Methods of
+// a Syncer are safe for concurrent use.
 //
 // # Operation
 //
@@ -27,7 +28,8 @@
 //
 // SyncTerminatedPod releases the pod's resources. A pod that ended by itself keeps its containers,
 // for their logs, until its source drops it; then the containers and the other stages are removed.
-// A pod that returns under the same UID first removes the remains of its predecessor.
+// A pod that returns under the same UID first removes the remains of its predecessor. A static pod
+// that restarts always keeps its containers instead: their restart counts continue.
 //
 // Run observes and probes pods, removes dead containers that newer ones have replaced, collects
 // garbage every minute, and releases the leftovers of orphans. These tasks have goroutines of their

@@ -12,12 +12,12 @@ import (
 
 // Reasons of the Kubernetes events that a Syncer records.
 const (
-	ReasonNetworkNotReady = "NetworkNotReady"
-	ReasonFailedSync      = "FailedSync"
-	ReasonFailedKillPod   = "FailedKillPod"
-	ReasonFailedPrepare   = "Failed"
-	ReasonResizeCompleted = "ResizeCompleted"
-	ReasonResizeError     = "ResizeError"
+	reasonNetworkNotReady = "NetworkNotReady"
+	reasonFailedSync      = "FailedSync"
+	reasonFailedKillPod   = "FailedKillPod"
+	reasonFailedPrepare   = "Failed"
+	reasonResizeCompleted = "ResizeCompleted"
+	reasonResizeError     = "ResizeError"
 )
 
 type recorder podwright.EventFunc
@@ -30,13 +30,13 @@ func (r recorder) warn(pod *v1.Pod, reason string, err error) {
 func message(reason string, err error) string {
 	text := messageOf(err)
 	switch reason {
-	case ReasonNetworkNotReady:
+	case reasonNetworkNotReady:
 		return fmt.Sprintf("network is not ready: %s", text)
-	case ReasonFailedSync:
+	case reasonFailedSync:
 		return fmt.Sprintf("error determining status: %s", text)
-	case ReasonFailedKillPod:
+	case reasonFailedKillPod:
 		return fmt.Sprintf("error killing pod: %s", text)
-	case ReasonFailedPrepare:
+	case reasonFailedPrepare:
 		return fmt.Sprintf("error making pod data directories: %s", text)
 	default:
 		return text

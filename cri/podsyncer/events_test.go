@@ -51,8 +51,8 @@ func TestFailedObservationsOfAnEndAreEvents(t *testing.T) {
 				w.run(5*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
 				begin(w, &fails, &failsThen)
 				w.Sleep(5 * time.Second)
-				require.NotEmpty(w.t, w.events.of("1", ReasonFailedSync))
-				require.Equal(w.t, v1.EventTypeWarning, w.events.of("1", ReasonFailedSync)[0].kind)
+				require.NotEmpty(w.t, w.events.of("1", reasonFailedSync))
+				require.Equal(w.t, v1.EventTypeWarning, w.events.of("1", reasonFailedSync)[0].kind)
 				fails.Store(false)
 				w.Sleep(2 * time.Minute)
 				w.requireNothingLeft()
@@ -70,7 +70,7 @@ func TestSyncerRecordsEvents(t *testing.T) {
 		pod.Spec.HostNetwork = false
 		w.run(10*time.Second, pod, newPod("2", v1.RestartPolicyAlways, "b"))
 		require.Equal(t, map[string][]uint32{"b": {0}}, w.Running(), "only who needs no network of its own")
-		require.GreaterOrEqual(t, len(w.events.of("1", ReasonNetworkNotReady)), 6)
+		require.GreaterOrEqual(t, len(w.events.of("1", reasonNetworkNotReady)), 6)
 		w.networkReady = nil
 		w.crash()
 		w.start()
@@ -84,11 +84,11 @@ func TestSyncerRecordsEvents(t *testing.T) {
 		w.at("StopContainer", 1, func(context.Context) error { return errors.New("busy") })
 		w.set(newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "b"))
 		w.Sleep(5 * time.Second)
-		require.Len(t, w.events.of("1", ReasonFailedPrepare), 1)
+		require.Len(t, w.events.of("1", reasonFailedPrepare), 1)
 		require.NoError(t, os.Remove(w.agent.folders.Pod("1")))
 		w.set(newPod("1", v1.RestartPolicyAlways, "a"))
 		w.Sleep(5 * time.Second)
-		require.Len(t, w.events.of("2", ReasonFailedKillPod), 1)
+		require.Len(t, w.events.of("2", reasonFailedKillPod), 1)
 		w.end(time.Minute)
 	})
 }

@@ -3,7 +3,6 @@ package podsyncer
 import (
 	"cmp"
 	"log/slog"
-	"os"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -11,21 +10,32 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/cri/pods/podfiles"
+	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/syncloop"
 )
 
-// Owner returns the owner of this agent's pods, for other parts that list containers: statistics,
-// log rotation. With Config.AdoptUnlabelled it includes the adopted pods.
+// Owner returns the owner of this agent's pods, for stats.CollectorConfig.Owner and
+// logs.RotatorConfig.Owner. With Config.AdoptUnlabelled it includes the adopted pods, which
+// Config.Pods.Owner does not.
 func (s *Syncer) Owner() cri.Owner { return s.cfg.Pods.Owner }
+
+// located is a runtime behind an endpoint.
+type located interface{ Endpoint() string }
+
+var _ located = (*cri.RuntimeClient)(nil)
 
 // lockOwner locks the owner's name on the runtime, if the runtime has an endpoint. Otherwise it
 // returns nil.
-func (s *Syncer) lockOwner() (*os.File, error) {
-	runtime, ok := s.cfg.Pods.Runtime.(interface{ Endpoint() string })
+func (s *Syncer) lockOwner() (*cri.OwnerLock, error) {
+	runtime, ok := s.cfg.Pods.Runtime.(located)
 	if !ok {
 		return nil, nil
 	}
-	return s.cfg.Pods.Owner.Lock(runtime.Endpoint())
+	lock, err := s.cfg.Pods.Owner.Lock(runtime.Endpoint(), s.cfg.LockFolder)
+	if err == nil && lock.Fallback {
+		s.log.Warn("the folder of the runtime's socket is not writable; agents with the same owner and another temporary folder are not detected: set LockFolder", "lock", lock.Name())
+	}
+	return lock, err
 }
 
 // adopter finds the pods without an owner's label that this agent has adopted. A file in a pod's
@@ -76,6 +86,14 @@ func (a *adopter) adopts(podUID string) bool {
 	a.log.Info("adopting a pod that had no owner", "pod", identity, "owner", a.files.Owner.Name)
 	a.adopted[uid] = true
 	return true
+}
+
+// mayAdopt makes the first sync of a pod observe the runtime anew: an observation from before the
+// pod was desired lacks the pod that this agent adopts.
+func (s *Syncer) mayAdopt(uid types.UID) {
+	if s.adopter != nil && s.records.State(uid) != checkpoint.StateKept {
+		s.observer.change(uid, func() bool { return true })
+	}
 }
 
 // drop forgets a removed pod. Its log directory, which stores the adoption, was removed.

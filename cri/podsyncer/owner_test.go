@@ -1,6 +1,7 @@
 package podsyncer
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/labels"
 )
 
@@ -112,4 +114,62 @@ func TestAdoptUnlabelled(t *testing.T) {
 		require.Equal(t, map[string]string{"1": "", "3": ""}, logs)
 		require.Empty(t, w.agent.adopter.adopted)
 	})
+}
+
+// A pod that becomes desired after the first relist is adopted before its sync, so that it never
+// gets a second sandbox. Here its sandbox has a later attempt, and no name conflict prevents one.
+func TestAdoptLate(t *testing.T) {
+	inHarness(t, fake.Config{}, func(w *harness) {
+		late := newPod("1", v1.RestartPolicyAlways, "a")
+		w.owner = cri.Owner{Unlabelled: true}
+		w.run(5*time.Second, late)
+		first := must(w.runtime.ListPodSandbox(w.t.Context(), nil))[0].Id
+		require.NoError(w.t, w.runtime.CrashSandbox(w.t.Context(), first))
+		w.Sleep(time.Minute)
+		before := w.Running()
+		w.crash()
+		require.NoError(w.t, w.runtime.RemovePodSandbox(w.t.Context(), first))
+
+		w.owner, w.adopt = cri.Owner{Name: "test"}, true
+		w.run(5 * time.Second)
+		w.set(late)
+		w.Sleep(10 * time.Second)
+		require.Equal(w.t, before, w.Running())
+		require.Empty(w.t, w.events.of("1", "FailedCreatePodSandBox"))
+	})
+}
+
+// withEndpoint is a runtime behind a socket.
+type withEndpoint struct {
+	pods.Runtime
+	endpoint string
+}
+
+func (w withEndpoint) Endpoint() string { return w.endpoint }
+
+// A second agent of an owner is refused. If the default folder of the lock is not writable, the
+// agent uses the temporary folder, with a warning.
+func TestOwnerIsLocked(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for endpoint, warnings := range map[string]int{"unix://" + t.TempDir() + "/run/r.sock": 0, "unix://" + os.TempDir() + "/r.sock": 0, "unix:///sys/r.sock": 1} {
+		var log strings.Builder
+		inHarness(t, fake.Config{}, func(w *harness) {
+			cfg := w.config(&node{})
+			cfg.Pods.Runtime = withEndpoint{cfg.Pods.Runtime, endpoint}
+			cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+			first, second := must(New(cfg)), must(New(cfg))
+			w.ownerLocks(first, second)
+			cfg.LockFolder = w.t.TempDir()
+			w.ownerLocks(must(New(cfg)), must(New(cfg)))
+		})
+		require.Equal(t, warnings, strings.Count(log.String(), "set LockFolder"), log.String())
+	}
+}
+
+// ownerLocks fails the test unless the second agent is refused while the first one has the lock.
+func (w *harness) ownerLocks(first, second *Syncer) {
+	lock, err := first.lockOwner()
+	require.NoError(w.t, err)
+	require.ErrorIs(w.t, second.Run(w.t.Context()), cri.ErrOwnerInUse)
+	require.NoError(w.t, lock.Close())
 }

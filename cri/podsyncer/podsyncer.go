@@ -55,7 +55,7 @@ type Syncer struct {
 	ended perPod[bool]
 	// explanations are the reasons that pods do not run all of their containers, from their last
 	// sync.
-	explanations perPod[string]
+	explanations perPod[*podwright.Explanation]
 
 	adopter      *adopter // nil without Config.AdoptUnlabelled
 	sinks        *podSinks
@@ -164,9 +164,6 @@ func (s *Syncer) buildReleaser() (err error) {
 	return err
 }
 
-// Pods returns the manager of pods on the runtime.
-func (s *Syncer) Pods() *pods.Manager { return s.pods }
-
 // PLEG returns the observer of the runtime.
 func (s *Syncer) PLEG() *pleg.PLEG { return s.observer.PLEG }
 
@@ -179,9 +176,6 @@ func (s *Syncer) Statuses() *writer.Writer { return s.statuses }
 // Workers returns the workers of pods.
 func (s *Syncer) Workers() *podworkers.Workers { return s.workers }
 
-// Desired returns the pods that a source names.
-func (s *Syncer) Desired() *syncloop.Desired { return s.desired }
-
 // Handler returns the handler of desired pods.
 func (s *Syncer) Handler() *syncloop.DefaultHandler { return s.handler }
 
@@ -192,13 +186,22 @@ func (s *Syncer) Loop() *syncloop.Loop { return s.loop }
 func (s *Syncer) Healthy() error { return s.observer.Healthy() }
 
 // Explain returns the reason that a pod does not run all of its containers, from its last sync, or
-// nil if all run. For its worker, stages and sinks use podworkers.Workers.State,
-// stages.List.Explain and writer.Writer.Explain.
+// nil if all run: Why if they wait for each other, Err if steps failed. For its worker, stages and
+// sinks use podworkers.Workers.State, stages.List.Explain and writer.Writer.Explain.
 func (s *Syncer) Explain(uid types.UID) []podwright.Explanation {
-	if why := s.explanations.get(uid); why != "" {
-		return []podwright.Explanation{{Part: "containers", Why: why}}
+	if e := s.explanations.get(uid); e != nil {
+		return []podwright.Explanation{*e}
 	}
 	return nil
+}
+
+// explanation returns nil if all containers run.
+func explanation(r pods.Result) *podwright.Explanation {
+	e := &podwright.Explanation{Part: "containers", Why: r.Explanation(), Err: r.Err(), NextTry: r.NotBefore()}
+	if e.Why == "" && e.Err == nil {
+		return nil
+	}
+	return e
 }
 
 // Remembered returns the pods with state in memory, apart from statuses. Housekeeping drops the

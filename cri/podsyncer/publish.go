@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/podworkers"
@@ -22,14 +23,14 @@ func (s *Syncer) publish(w podworkers.Work, observed *observed.Pod, terminal boo
 
 // compute is publish for a pod that fails with the reason fail, unless fail is nil or the pod has
 // ended otherwise.
-func (s *Syncer) compute(w podworkers.Work, observed *observed.Pod, terminal bool, fail *status.Reason) status.Result {
+func (s *Syncer) compute(w podworkers.Work, observed *observed.Pod, terminal bool, fail *podwright.Reason) status.Result {
 	pod := w.Pod
 	now, previous := time.Now(), s.statuses.Get(pod.UID)
 	api := withStartTime(pod, observed)
 	result, err := status.Compute(status.Input{
 		Pod:           pod,
 		Observed:      observed,
-		StartFailures: status.Reasons(s.pods.StartFailures(pod.UID)),
+		StartFailures: s.pods.StartFailures(pod.UID),
 		Probes:        s.probes.Results(pod.UID),
 		Applied:       s.pods.Applied(pod),
 		HostIPs:       s.cfg.HostIPs(),
@@ -81,8 +82,8 @@ func (s *Syncer) publishReadyToStart(pod *v1.Pod, at time.Time) {
 }
 
 // incomplete returns the failure reason of a pod that lost its sandbox and cannot continue.
-func incomplete() *status.Reason {
-	return &status.Reason{
+func incomplete() *podwright.Reason {
+	return &podwright.Reason{
 		Reason:  "SandboxLost",
 		Message: "The pod lost its sandbox before all of its containers had run, and restartPolicy Never does not run it again",
 	}
@@ -104,9 +105,9 @@ func withStartTime(pod *v1.Pod, observed *observed.Pod) *v1.PodStatus {
 }
 
 // deadline returns the failure reason of a pod past its activeDeadlineSeconds, or nil.
-func deadline(pod *v1.Pod, start *metav1.Time, now time.Time) *status.Reason {
+func deadline(pod *v1.Pod, start *metav1.Time, now time.Time) *podwright.Reason {
 	if !syncloop.PastActiveDeadline(pod, start, now) {
 		return nil
 	}
-	return &status.Reason{Reason: status.ReasonDeadlineExceeded, Message: "Pod was active on the node longer than the specified deadline"}
+	return &podwright.Reason{Reason: status.ReasonDeadlineExceeded, Message: "Pod was active on the node longer than the specified deadline"}
 }

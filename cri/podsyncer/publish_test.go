@@ -78,7 +78,7 @@ func TestFailedResizeShows(t *testing.T) {
 		refuses.Store(false)
 		w.Sleep(3 * time.Minute)
 		require.Nil(w.t, condition())
-		require.Len(w.t, w.events.of("1", ReasonResizeCompleted), 1)
+		require.Len(w.t, w.events.of("1", reasonResizeCompleted), 1)
 		require.Equal(w.t, map[string][]uint32{"a": {0}}, w.Running())
 	})
 }

@@ -126,11 +126,11 @@ func instances(status *v1.PodStatus, name string) logs.Instances {
 		}
 		switch {
 		case c.State.Running != nil:
-			i.State, i.ID = logs.Running, bare(c.ContainerID)
+			i.State, i.ID = logs.StateRunning, bare(c.ContainerID)
 		case c.State.Terminated != nil:
-			i.State, i.ID = logs.Terminated, bare(c.State.Terminated.ContainerID)
+			i.State, i.ID = logs.StateTerminated, bare(c.State.Terminated.ContainerID)
 		case c.State.Waiting != nil:
-			i.State, i.Reason = logs.Waiting, c.State.Waiting.Reason
+			i.State, i.Reason = logs.StateWaiting, c.State.Waiting.Reason
 		}
 		if last := c.LastTerminationState.Terminated; last != nil {
 			i.LastID = bare(last.ContainerID)

@@ -89,10 +89,15 @@ func (s *Syncer) remove(ctx context.Context, uid types.UID, after time.Time) err
 	if err := s.stages.Release(ctx, uid, stages.Gone); err != nil {
 		return err
 	}
-	s.explanations.drop(uid)
-	s.records.Drop(uid)
 	s.observer.drop(uid, left.ObservedAt)
-	s.ended.drop(uid)
 	s.adopter.drop(uid)
+	s.forgetEnd(uid)
 	return nil
+}
+
+// forgetEnd drops the state of an ended pod in memory.
+func (s *Syncer) forgetEnd(uid types.UID) {
+	s.records.Drop(uid)
+	s.explanations.drop(uid)
+	s.ended.drop(uid)
 }

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/status"
@@ -49,10 +50,10 @@ func (s *Syncer) inProgress(pod *v1.Pod) *v1.PodCondition {
 // resizeFailed publishes the cause of a failed resize. It records one event per cause.
 func (s *Syncer) resizeFailed(pod *v1.Pod, err error) {
 	if before := s.inProgress(pod); before == nil || before.Message != err.Error() {
-		s.event(podfacts.Reference(pod), v1.EventTypeWarning, ReasonResizeError, podfacts.ResizeMessage("Pod resize error", pod, err.Error()))
+		s.event(podfacts.Reference(pod), v1.EventTypeWarning, reasonResizeError, podfacts.ResizeMessage("Pod resize error", pod, err.Error()))
 	}
 	s.statuses.Change(pod.UID, func(now v1.PodStatus) v1.PodStatus {
-		return status.WithResizeInProgress(now, pod.Generation, status.Reason{Reason: v1.PodReasonError, Message: err.Error()}, time.Now())
+		return status.WithResizeInProgress(now, pod.Generation, podwright.Reason{Reason: v1.PodReasonError, Message: err.Error()}, time.Now())
 	})
 }
 
@@ -63,6 +64,6 @@ func (s *Syncer) resizeCompleted(pod *v1.Pod, acted bool) {
 		s.statuses.Change(pod.UID, status.WithoutResizeInProgress)
 	}
 	if acted || begun != nil {
-		s.event.normal(pod, ReasonResizeCompleted, podfacts.ResizeMessage("Pod resize completed", pod, ""))
+		s.event.normal(pod, reasonResizeCompleted, podfacts.ResizeMessage("Pod resize completed", pod, ""))
 	}
 }

@@ -19,7 +19,7 @@ const checkpointSink = "checkpoint"
 // restore loads a pod's saved state from an earlier agent. A status in memory belongs to an earlier
 // pod with the UID, and is dropped.
 func (s *Syncer) restore(pod *v1.Pod) {
-	if s.records.State(pod.UID) == checkpoint.Kept {
+	if s.records.State(pod.UID) == checkpoint.StateKept {
 		return
 	}
 	s.statuses.Forget(pod.UID)
@@ -64,11 +64,11 @@ func (s *Syncer) save(ctx context.Context, uid types.UID) {
 func (s *Syncer) restoreOrDropped(w podworkers.Work) (dropped bool) {
 	uid := w.Pod.UID
 	switch s.records.State(uid) {
-	case checkpoint.Forgotten:
+	case checkpoint.StateForgotten:
 		return true
-	case checkpoint.Unseen:
+	case checkpoint.StateUnseen:
 		s.restore(w.Pod)
-	case checkpoint.Kept:
+	case checkpoint.StateKept:
 	}
 	last := s.statuses.Get(uid)
 	ended := last != nil && podfacts.IsTerminalPhase(last.Phase)
@@ -77,7 +77,7 @@ func (s *Syncer) restoreOrDropped(w podworkers.Work) (dropped bool) {
 
 // forget removes a pod's record. The pod's removal repeats a failed removal.
 func (s *Syncer) forget(uid types.UID) {
-	if s.records.State(uid) == checkpoint.Forgotten {
+	if s.records.State(uid) == checkpoint.StateForgotten {
 		return
 	}
 	if err := s.records.Forget(uid); err != nil {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -219,17 +220,26 @@ func TestAnEndIsOnTheDiskBeforeAnythingChanges(t *testing.T) {
 				}
 			}
 			slices.SortFunc(ended, func(a, b *runtimeapi.Container) int { return cmp.Compare(a.Metadata.Attempt, b.Metadata.Attempt) })
-			if len(ended) > 0 && (call == "RemoveContainer" || call == "CreateContainer" || call == "StartContainer") {
+			if len(ended) == 0 || call != "RemoveContainer" && call != "CreateContainer" && call != "StartContainer" {
+				return do()
+			}
+			record, err := w.store().Load("1")
+			require.NoError(t, err, call)
+			newest := ended[len(ended)-1]
+			if call != "RemoveContainer" {
 				checked[call]++
-				record, err := w.store().Load("1")
-				require.NoError(t, err, call)
-				if call == "RemoveContainer" { // the end of the oldest, or already of its successor
-					require.True(t, tells(record, ended[0]) || tells(record, ended[len(ended)-1]), call)
-				} else {
-					require.True(t, tells(record, ended[len(ended)-1]), call)
+				require.True(t, tells(record, newest), call)
+				return do()
+			}
+			err = do()
+			remaining := w.Containers()
+			for _, c := range ended { // the record has the end of the removed one, or already of its successor
+				if !slices.ContainsFunc(remaining, func(r *runtimeapi.Container) bool { return r.Id == c.Id }) {
+					checked[call]++
+					require.True(t, tells(record, c) || tells(record, newest), call)
 				}
 			}
-			return do()
+			return err
 		})
 		w.run(10*time.Minute, newPod("1", v1.RestartPolicyAlways, "a"))
 		mu.Lock()
@@ -335,6 +345,33 @@ func TestAPodThatComesBackRemembersNothing(t *testing.T) {
 				require.Nil(t, s.ContainerStatuses[0].LastTerminationState.Terminated)
 				require.Zero(t, s.ContainerStatuses[0].RestartCount)
 			}
+		})
+	}
+}
+
+// A manifest that returns while its pod ends restarts the containers of a static pod: the restart
+// count and the previous state continue under restartPolicy Always only.
+func TestAManifestThatReturnsAtOnce(t *testing.T) {
+	for policy, restarts := range map[v1.RestartPolicy]int32{v1.RestartPolicyAlways: 1, v1.RestartPolicyNever: 0} {
+		slow := func(ctx context.Context, p *fake.Process) int {
+			code := fake.SleepUntilStopped(ctx, p)
+			time.Sleep(time.Second)
+			return code
+		}
+		inHarness(t, fake.Config{Programs: fake.Always(slow)}, func(w *harness) {
+			pod := newPod("1", policy, "a")
+			pod.Annotations = map[string]string{podfacts.ConfigSource: "file"}
+			w.run(time.Minute, pod)
+			w.set()
+			synctest.Wait()
+			w.set(pod)
+			w.Sleep(time.Minute)
+			s := w.agent.statuses.Get("1")
+			require.Equal(t, v1.PodRunning, s.Phase)
+			require.Equal(t, restarts, s.ContainerStatuses[0].RestartCount)
+			require.Equal(t, restarts > 0, s.ContainerStatuses[0].LastTerminationState.Terminated != nil)
+			require.Equal(t, map[string][]uint32{"a": {uint32(restarts)}}, w.Running())
+			w.end(30 * time.Second)
 		})
 	}
 }

@@ -17,7 +17,8 @@ import (
 
 // PodSink is the optional interface of a status.Sink that needs the set of pods, such as
 // filesink.Sink. Both methods are called concurrently. Putting a present pod and pruning an absent
-// one are no errors.
+// one are no errors. For a status.DeletionReceiver Prune also covers the deletions that an earlier
+// agent has not delivered.
 type PodSink interface {
 	// Put adds a pod. It is called before each Get and Patch for the pod.
 	Put(pod *v1.Pod) error

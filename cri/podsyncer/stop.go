@@ -122,12 +122,12 @@ func (s *Syncer) stop(ctx context.Context, known *observed.Pod, r pods.KillReque
 		})
 		if err := result.Err(); err != nil {
 			s.observer.Request(known.UID, pleg.Acted) // some containers may have stopped
-			return nil, s.warn(ctx, podOf(r.Pod, known), ReasonFailedKillPod, err)
+			return nil, s.warn(ctx, podOf(r.Pod, known), reasonFailedKillPod, err)
 		}
 		podworkers.SetStep(ctx, "observing the result")
 		now, err := s.observer.Observe(ctx, known.UID, time.Now())
 		if err != nil {
-			return nil, s.warn(ctx, podOf(r.Pod, known), ReasonFailedSync, err)
+			return nil, s.warn(ctx, podOf(r.Pod, known), reasonFailedSync, err)
 		}
 		if now.Stopped() {
 			return now, nil

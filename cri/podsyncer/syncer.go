@@ -32,6 +32,7 @@ func (s *Syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 	if err := s.removePredecessor(ctx, w); err != nil {
 		return false, err
 	}
+	s.mayAdopt(w.Pod.UID)
 	s.restore(w.Pod)
 	if err := s.awaitNamesake(ctx, w.Pod); err != nil {
 		return false, err
@@ -69,24 +70,31 @@ func (s *Syncer) observe(ctx context.Context, pod *v1.Pod, actedAt time.Time) (*
 	case grpcstatus.Code(err) == codes.Unavailable, s.observer.Health().ListError != nil:
 		return nil, err
 	default:
-		return nil, s.warn(ctx, pod, ReasonFailedSync, err)
+		return nil, s.warn(ctx, pod, reasonFailedSync, err)
 	}
 }
 
 // removePredecessor removes the remains of an ended pod with the same UID. The new pod is a
-// different one and must not inherit its state.
+// different one and must not inherit its state. The containers of a static pod that restarts always
+// stay, so that their restart counts and previous logs continue.
 func (s *Syncer) removePredecessor(ctx context.Context, w podworkers.Work) error {
-	if !s.ended.get(w.Pod.UID) {
+	uid := w.Pod.UID
+	if !s.ended.get(uid) {
 		return nil
 	}
 	podworkers.SetStep(ctx, "removing the previous pod with this UID")
 	if err := s.stopLate(ctx, w); err != nil {
 		return err
 	}
-	if err := s.remove(ctx, w.Pod.UID, w.ActedAt); err != nil {
+	if podfacts.IsStatic(w.Pod) && w.Pod.Spec.RestartPolicy == v1.RestartPolicyAlways {
+		if err := s.records.Forget(uid); err != nil {
+			return err
+		}
+		s.forgetEnd(uid)
+	} else if err := s.remove(ctx, uid, w.ActedAt); err != nil {
 		return err
 	}
-	s.statuses.Forget(w.Pod.UID)
+	s.statuses.Forget(uid)
 	return nil
 }
 
@@ -94,14 +102,14 @@ func (s *Syncer) removePredecessor(ctx context.Context, w podworkers.Work) error
 // since no retry follows.
 func (s *Syncer) prepare(ctx context.Context, pod *v1.Pod, observed *observed.Pod) (rejected bool, err error) {
 	if err := s.cfg.NetworkReady(); err != nil && !pod.Spec.HostNetwork {
-		err = s.warn(ctx, pod, ReasonNetworkNotReady, err)
+		err = s.warn(ctx, pod, reasonNetworkNotReady, err)
 		return false, fmt.Errorf("pod %s/%s: %w: %w", pod.Namespace, pod.Name, podworkers.ErrNetworkNotReady, err)
 	}
 	if err := s.stages.Prepare(ctx, pod); err != nil {
 		if s.rejects(pod, observed, err) {
 			return true, nil
 		}
-		return false, s.warn(ctx, pod, reasonOf(err, ReasonFailedPrepare), err)
+		return false, s.warn(ctx, pod, reasonOf(err, reasonFailedPrepare), err)
 	}
 	return false, nil
 }
@@ -136,7 +144,7 @@ func (s *Syncer) syncUntilStarted(ctx context.Context, w podworkers.Work, observ
 	for range rounds {
 		s.probeAndSave(ctx, w.Pod)
 		result = s.syncOnce(ctx, w, observed, restartAll)
-		s.explanations.set(w.Pod.UID, result.Explanation())
+		s.explanations.set(w.Pod.UID, explanation(result))
 		s.publishResize(w.Pod, &result)
 		var published status.Result
 		observed, published, err = s.publishResult(ctx, w, observed, &result)

@@ -26,11 +26,8 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 	inHarness(t, fake.Config{}, func(w *harness) {
 		good := w.config(&node{})
 		for field, spoil := range map[string]func(*Config){
-			"Config.Checkpoint":      func(c *Config) { c.Checkpoint = nil },
 			"Config.ShutdownTimeout": func(c *Config) { c.ShutdownTimeout = -1 },
-			"Config.Runtime":         func(c *Config) { c.Pods.Runtime = nil },
-			"Config.Probers":         func(c *Config) { c.Probes.Probers = nil },
-			"Config.Pods is":         func(c *Config) { c.Loop.Pods = nil },
+			"Config.Probers":         func(c *Config) { c.Probes.Probers = map[probe.Handler]probe.Prober{} },
 			"Config.RetryBackoff":    func(c *Config) { c.Workers.RetryBackoff = -1 },
 			"HandlerConfig.Cleaners": func(c *Config) { c.Handler.Cleaners = []syncloop.Cleaner{{}} },
 			"RelistPeriod":           func(c *Config) { c.PLEG.RelistPeriod = -1 },
@@ -43,6 +40,14 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 	})
 }
 
+// All required fields are reported at once.
+func TestRequiredFields(t *testing.T) {
+	_, err := New(Config{})
+	for _, field := range []string{"Pods.Runtime", "Pods.RuntimeName", "Pods.Images", "Pods.Owner", "Checkpoint", "Probes.Probers", "Loop.Pods"} {
+		require.ErrorContains(t, err, "podsyncer: Config."+field+" is required")
+	}
+}
+
 func TestRunWorksOnce(t *testing.T) {
 	inHarness(t, fake.Config{}, func(w *harness) {
 		w.start()
@@ -52,6 +57,20 @@ func TestRunWorksOnce(t *testing.T) {
 		s := w.newNode()
 		require.False(t, s.unused("1"))
 		require.False(t, s.releasable("1"))
+	})
+}
+
+// Explain has the reason for each container that does not run, and forgets it once all run.
+func TestExplain(t *testing.T) {
+	inHarness(t, fake.Config{}, func(w *harness) {
+		pod := newPod("1", v1.RestartPolicyAlways, "a")
+		pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v"}}
+		w.run(time.Second, pod)
+		defer w.stop()
+		require.ErrorContains(t, w.agent.Explain("1")[0].Err, `cannot find volume "v"`)
+		w.set(newPod("1", v1.RestartPolicyAlways, "a"))
+		w.Sleep(5 * time.Second)
+		require.Empty(t, w.agent.Explain("1"))
 	})
 }
 
