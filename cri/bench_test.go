@@ -111,7 +111,7 @@ func BenchmarkOverGeneratedStub(b *testing.B) {
 	for _, c := range benchCalls() {
 		for name, call := range map[string]func(context.Context) error{
 			"stub": func(ctx context.Context) error {
-				ctx, cancel := context.WithTimeout(ctx, DefaultRequestTimeout)
+				ctx, cancel := context.WithTimeout(ctx, defaultRequestTimeout)
 				defer cancel()
 				return c.stub(ctx, api)
 			},

@@ -33,17 +33,17 @@ const (
 	minConnectTimeout = 5 * time.Second
 )
 
-// DefaultRequestTimeout is the default of ClientConfig.RequestTimeout.
-const DefaultRequestTimeout = 2 * time.Minute
+// defaultRequestTimeout is the default of ClientConfig.RequestTimeout.
+const defaultRequestTimeout = 2 * time.Minute
 
 // ClientConfig configures a client. The zero value is valid: containerd's default socket with the
 // default deadlines.
 type ClientConfig struct {
 	// Endpoint is the runtime's unix socket, as a unix:// URL or an absolute
-	// path. Empty means DefaultEndpoint.
+	// path. Default: unix:///run/containerd/containerd.sock.
 	Endpoint string
-	// RequestTimeout is T of the deadlines in the package documentation. Default:
-	// DefaultRequestTimeout (2 min). Negative values are refused.
+	// RequestTimeout is T of the deadlines in the package documentation. Default: 2 min.
+	// Negative values are refused.
 	RequestTimeout time.Duration
 	// StreamLists selects the streaming RPC for list calls, whose replies may have 32 MiB in sum
 	// instead of 16 MiB. After the first Unimplemented, the client uses the plain RPC for that
@@ -100,7 +100,7 @@ func newLink(service string, cfg ClientConfig) (*link, error) {
 	if err != nil {
 		f.Refuse("Endpoint: %w", err)
 	}
-	fields.Number(f, "RequestTimeout", &cfg.RequestTimeout, DefaultRequestTimeout)
+	fields.Number(f, "RequestTimeout", &cfg.RequestTimeout, defaultRequestTimeout)
 	fields.Default(&cfg.Dial, dialUnix)
 	fields.Default(&cfg.OnCall, func(CallInfo) {})
 	fields.Logger(&cfg.Logger)

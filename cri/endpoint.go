@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// DefaultEndpoint is the endpoint of a ClientConfig without one.
-const DefaultEndpoint = unixScheme + "/run/containerd/containerd.sock"
+// defaultEndpoint is the endpoint of a ClientConfig without one.
+const defaultEndpoint = unixScheme + "/run/containerd/containerd.sock"
 
 const (
 	unixScheme = "unix://"
@@ -29,11 +29,11 @@ func (e *EndpointError) Error() string {
 }
 
 // ParseEndpoint returns the socket path of endpoint. It accepts "unix:///run/x.sock",
-// "unix:/run/x.sock" and an absolute path. An empty endpoint selects DefaultEndpoint. The path is
+// "unix:/run/x.sock" and an absolute path. An empty endpoint selects containerd's. The path is
 // not unescaped. Errors are of type *EndpointError.
 func ParseEndpoint(endpoint string) (socket string, err error) {
 	if endpoint == "" {
-		endpoint = DefaultEndpoint
+		endpoint = defaultEndpoint
 	}
 	socket = endpoint
 	if !strings.HasPrefix(endpoint, "/") {

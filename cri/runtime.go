@@ -42,7 +42,7 @@ func DialRuntime(ctx context.Context, cfg ClientConfig) (*RuntimeClient, error) 
 // Name returns the runtime's name from the first connection, such as "containerd".
 func (c *RuntimeClient) Name() string { return c.name }
 
-// Endpoint returns the runtime's endpoint as a unix:// URL.
+// Endpoint returns the runtime's endpoint as a unix:// URL. Package podsyncer locks its owner there.
 func (c *RuntimeClient) Endpoint() string { return c.link.endpoint }
 
 // Close ends the connection and all its calls, and waits until they have returned. Later calls to

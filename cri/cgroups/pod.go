@@ -18,7 +18,7 @@ import (
 // apply.
 type Config struct {
 	// Period is the period of CPU quotas, KubeletConfiguration.cpuCFSQuotaPeriod. Default:
-	// DefaultPeriod.
+	// 100 ms.
 	Period time.Duration
 	// NoQuota disables the enforcement of CPU limits (KubeletConfiguration.cpuCFSQuota is false).
 	NoQuota bool
@@ -34,7 +34,7 @@ type Config struct {
 
 func (c *Config) period() time.Duration {
 	if c.Period <= 0 {
-		return DefaultPeriod
+		return defaultPeriod
 	}
 	return c.Period
 }
@@ -127,11 +127,11 @@ func HugePageSize(name v1.ResourceName) (size string, ok bool) {
 	if err != nil || q.Sign() <= 0 {
 		return "", false
 	}
-	return PageSize(q.Value()), true
+	return pageSize(q.Value()), true
 }
 
-// PageSize formats a page size in bytes as the kernel does: in the largest unit that divides it.
-func PageSize(bytes int64) string {
+// pageSize formats a page size in bytes as the kernel does: in the largest unit that divides it.
+func pageSize(bytes int64) string {
 	units := []string{"B", "KB", "MB", "GB", "TB", "PB"}
 	for len(units) > 1 && bytes > 0 && bytes%1024 == 0 {
 		bytes, units = bytes/1024, units[1:]
@@ -156,7 +156,7 @@ func ForClass(c Config, class v1.PodQOSClass, pods []*v1.Pod) Values {
 	}
 	v.HugePages = map[string]int64{}
 	for _, size := range c.HugePageSizes {
-		v.HugePages[size] = UnlimitedHugePages
+		v.HugePages[size] = unlimitedHugePages
 	}
 	return v
 }

@@ -18,11 +18,11 @@ const (
 // Unlimited is the value of Memory, Quota and Pids that removes a limit.
 const Unlimited = -1
 
-// UnlimitedHugePages is the value, in bytes, that removes the limit of huge pages.
-const UnlimitedHugePages = 1 << 62
+// unlimitedHugePages is the value, in bytes, that removes the limit of huge pages.
+const unlimitedHugePages = 1 << 62
 
-// DefaultPeriod is the default period of CPU quotas.
-const DefaultPeriod = 100 * time.Millisecond
+// defaultPeriod is the default period of CPU quotas.
+const defaultPeriod = 100 * time.Millisecond
 
 // Values are the settings of a cgroup. Zero or nil leaves a setting unchanged.
 type Values struct {
@@ -108,7 +108,7 @@ func (v Values) filesV2() map[string]string {
 	if v.Quota != 0 || v.Period > 0 {
 		period := v.Period
 		if period == 0 {
-			period = uint64(DefaultPeriod.Microseconds())
+			period = uint64(defaultPeriod.Microseconds())
 		}
 		out["cpu.max"] = fmt.Sprintf("%s %d", orMax(v.Quota), period)
 	}

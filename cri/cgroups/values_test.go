@@ -39,9 +39,9 @@ func TestShares(t *testing.T) {
 }
 
 func TestQuota(t *testing.T) {
-	require.EqualValues(t, 0, Quota(0, DefaultPeriod))
-	require.EqualValues(t, 1000, Quota(1, DefaultPeriod), "the kernel takes no less")
-	require.EqualValues(t, 50_000, Quota(500, DefaultPeriod))
+	require.EqualValues(t, 0, Quota(0, defaultPeriod))
+	require.EqualValues(t, 1000, Quota(1, defaultPeriod), "the kernel takes no less")
+	require.EqualValues(t, 50_000, Quota(500, defaultPeriod))
 	require.EqualValues(t, 2_500, Quota(500, 5*time.Millisecond))
 }
 
@@ -181,7 +181,7 @@ func TestPageSize(t *testing.T) {
 	for bytes, want := range map[int64]string{
 		1: "1B", 1 << 10: "1KB", 2 << 20: "2MB", 1536: "1536B", 1536 << 10: "1536KB", 1 << 50: "1PB", 1 << 60: "1024PB", 0: "0B", -1024: "-1024B",
 	} {
-		require.Equal(t, want, PageSize(bytes))
+		require.Equal(t, want, pageSize(bytes))
 	}
 }
 

@@ -20,4 +20,6 @@
 // Signals are sent to the process group. SIGKILL is sent to all descendants of the command, also
 // in other groups and sessions. The same happens to the remaining processes when the command
 // exits, and when the agent ends. Only processes that changed to another user can escape.
+//
+// Unstable: it is for trials and tests, and its Config may change.
 package embedded

@@ -79,7 +79,7 @@ func (a *attempt) run(ctx context.Context) (Image, error) {
 	name, err := imageref.Parse(a.spec)
 	if err != nil {
 		message := fmt.Sprintf("Failed to apply default image tag %q: %v", a.spec, err)
-		a.event(v1.EventTypeWarning, EventInspectFailed, message)
+		a.event(v1.EventTypeWarning, eventInspectFailed, message)
 		return Image{}, &Error{Reason: ReasonInvalidImageName, Message: message, Err: err}
 	}
 	a.parsed = name.Normal()
@@ -148,7 +148,7 @@ func (a *attempt) credentials(ctx context.Context) ([]credentials.Credential, er
 // permit. The message is the same: it must not reveal the presence of an image.
 func (a *attempt) neverPulled() error {
 	message := fmt.Sprintf("Container image %q is not present with pull policy of Never", a.spec)
-	a.event(v1.EventTypeWarning, EventErrImageNeverPull, message)
+	a.event(v1.EventTypeWarning, eventErrImageNeverPull, message)
 	return &Error{Reason: ReasonErrImageNeverPull, Message: message}
 }
 
@@ -157,7 +157,7 @@ func (a *attempt) present(found *runtimeapi.Image) Image {
 	if a.m.cfg.Records != nil {
 		message = fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", a.spec)
 	}
-	a.event(v1.EventTypeNormal, EventPulled, message)
+	a.event(v1.EventTypeNormal, eventPulled, message)
 	return a.image(found, found.GetId())
 }
 
@@ -182,7 +182,7 @@ func (a *attempt) inspect(ctx context.Context, ref string) (*runtimeapi.Image, e
 }
 
 func (a *attempt) inspectFailed(message string, err error) error {
-	a.event(v1.EventTypeWarning, EventInspectFailed, message)
+	a.event(v1.EventTypeWarning, eventInspectFailed, message)
 	return &Error{Reason: ReasonImageInspectError, Message: message, Err: err}
 }
 

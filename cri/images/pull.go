@@ -25,7 +25,7 @@ const handlerAnnotation = "io.containerd.cri.runtime-handler"
 func (a *attempt) pull(ctx context.Context) (Image, error) {
 	if until, last := a.m.history.blocked(a.key(), time.Now()); !until.IsZero() {
 		message := fmt.Sprintf("Back-off pulling image %q", a.spec)
-		a.event(v1.EventTypeNormal, EventBackOff, message)
+		a.event(v1.EventTypeNormal, eventBackOff, message)
 		return Image{}, &Error{Reason: ReasonImagePullBackOff, Message: fmt.Sprintf("%s: %v", message, last), Err: last, notBefore: until}
 	}
 	if !a.credsLookedUp && a.m.cfg.Credentials != nil {
@@ -85,7 +85,7 @@ func (a *attempt) wait(ctx context.Context, f *flight) error {
 		case <-began:
 			began, step = nil, "pulling image"
 			a.r.OnStep("pulling image " + a.name)
-			a.event(v1.EventTypeNormal, EventPulling, fmt.Sprintf("Pulling image %q", a.spec))
+			a.event(v1.EventTypeNormal, eventPulling, fmt.Sprintf("Pulling image %q", a.spec))
 		case <-f.done:
 			select {
 			case <-began: // it may end before this goroutine saw its beginning
@@ -116,7 +116,7 @@ func (a *attempt) finished(ctx context.Context, f *flight) (Image, error) {
 		return Image{}, a.inspectFailed(fmt.Sprintf("image %q (%s) is absent after its pull", a.name, r.ref), nil)
 	}
 	a.share(r)
-	a.event(v1.EventTypeNormal, EventPulled, fmt.Sprintf("Successfully pulled image %q in %s (%s including waiting). Image size: %d bytes.",
+	a.event(v1.EventTypeNormal, eventPulled, fmt.Sprintf("Successfully pulled image %q in %s (%s including waiting). Image size: %d bytes.",
 		a.spec, r.took.Truncate(time.Millisecond), time.Since(a.since).Truncate(time.Millisecond), r.image.GetSize()))
 	return a.image(r.image, r.ref), nil
 }
@@ -264,7 +264,7 @@ func (a *attempt) failed(r *result) error {
 	failure := &Error{Reason: reason, Message: pullMessage(reason, a.spec, message), Err: cause}
 	now := time.Now()
 	retry := a.m.history.failed(a.key(), now, failure)
-	a.event(v1.EventTypeWarning, EventFailed, text)
+	a.event(v1.EventTypeWarning, eventFailed, text)
 	a.m.cfg.Logger.Debug("Image pull failed", "pod", a.r.podName(), "podUID", a.r.Pod.UID,
 		"image", a.name, "retryAfter", retry, "err", cause)
 	// The stored failure has no time: it becomes the cause of ImagePullBackOff, and a cause with

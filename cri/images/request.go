@@ -13,12 +13,12 @@ import (
 
 // The reasons of a Manager's events.
 const (
-	EventPulling           = "Pulling"
-	EventPulled            = "Pulled"
-	EventFailed            = "Failed"
-	EventBackOff           = "BackOff"
-	EventInspectFailed     = "InspectFailed"
-	EventErrImageNeverPull = "ErrImageNeverPull"
+	eventPulling           = "Pulling"
+	eventPulled            = "Pulled"
+	eventFailed            = "Failed"
+	eventBackOff           = "BackOff"
+	eventInspectFailed     = "InspectFailed"
+	eventErrImageNeverPull = "ErrImageNeverPull"
 )
 
 // Request is a request for the image of a container or of an image volume.

@@ -75,9 +75,9 @@ func ExampleRotator() {
 }
 
 func ExampleInstances_Choose() {
-	crashed := logs.Instances{Container: "app", State: logs.Waiting, Reason: "CrashLoopBackOff", LastID: "cd34"}
+	crashed := logs.Instances{Container: "app", State: logs.StateWaiting, Reason: "CrashLoopBackOff", LastID: "cd34"}
 	fmt.Println(crashed.Choose(false))
-	created := logs.Instances{Container: "app", State: logs.Waiting, Reason: "ContainerCreating"}
+	created := logs.Instances{Container: "app", State: logs.StateWaiting, Reason: "ContainerCreating"}
 	fmt.Println(created.Choose(false))
 	// Output:
 	// cd34 <nil>

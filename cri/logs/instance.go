@@ -19,9 +19,9 @@ type State string
 
 // The states of a container, as in its pod's status.
 const (
-	Waiting    State = "Waiting"
-	Running    State = "Running"
-	Terminated State = "Terminated"
+	StateWaiting    State = "Waiting"
+	StateRunning    State = "Running"
+	StateTerminated State = "Terminated"
 )
 
 // Instances are the instances of a container in its pod's status.
@@ -48,9 +48,9 @@ func (i Instances) Choose(previous bool) (string, error) {
 		return "", fmt.Errorf("%w: previous terminated container %q not found", ErrNoPrevious, i.Container)
 	case previous:
 		return i.LastID, nil
-	case i.ID != "" && (i.State == Running || i.State == Terminated):
+	case i.ID != "" && (i.State == StateRunning || i.State == StateTerminated):
 		return i.ID, nil
-	case i.LastID != "" && i.State != Running:
+	case i.LastID != "" && i.State != StateRunning:
 		return i.LastID, nil
 	}
 	return "", i.none()
@@ -58,9 +58,9 @@ func (i Instances) Choose(previous bool) (string, error) {
 
 func (i Instances) none() error {
 	switch {
-	case i.State == Terminated:
+	case i.State == StateTerminated:
 		return fmt.Errorf("%w: container %q has terminated and was removed", ErrNoLogs, i.Container)
-	case i.State == Running:
+	case i.State == StateRunning:
 		return fmt.Errorf("%w: container %q is running, but its ID is not available yet", ErrNoLogs, i.Container)
 	case i.State == "":
 		return fmt.Errorf("%w: container %q is not available", ErrNoLogs, i.Container)

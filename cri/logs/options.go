@@ -28,8 +28,8 @@ type Options struct {
 	Timestamps bool
 }
 
-// Validate returns an error with the name of the first invalid field.
-func (o Options) Validate() error {
+// validate returns an error with the name of the first invalid field.
+func (o Options) validate() error {
 	switch {
 	case o.TailLines != nil && *o.TailLines < 0:
 		return fmt.Errorf("log options: TailLines %d must not be negative", *o.TailLines)

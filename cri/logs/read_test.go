@@ -282,19 +282,19 @@ func TestChoose(t *testing.T) {
 		is       error
 		says     string
 	}{
-		{"previous", Instances{State: Running, ID: "b", LastID: "a"}, true, "a", nil, ""},
-		{"previous while waiting", Instances{State: Waiting, LastID: "a"}, true, "a", nil, ""},
-		{"no previous", Instances{Container: "app", State: Running, ID: "b"}, true, "", ErrNoPrevious, `"app" not found`},
-		{"running", Instances{State: Running, ID: "b", LastID: "a"}, false, "b", nil, ""},
-		{"terminated", Instances{State: Terminated, ID: "b", LastID: "a"}, false, "b", nil, ""},
-		{"terminated without ID", Instances{State: Terminated, LastID: "a"}, false, "a", nil, ""},
-		{"terminated without any", Instances{State: Terminated}, false, "", ErrNoLogs, "has terminated"},
-		{"running without ID is not the one before", Instances{State: Running, LastID: "a"}, false, "", ErrNoLogs, "running"},
-		{"waits between crashes", Instances{State: Waiting, Reason: "CrashLoopBackOff", LastID: "a"}, false, "a", nil, ""},
-		{"waits", Instances{Container: "app", State: Waiting, Reason: "ContainerCreating"}, false, "", ErrNoLogs, `"app" is waiting to start: ContainerCreating`},
-		{"waits for its image", Instances{State: Waiting, Reason: "ErrImagePull"}, false, "", ErrNoLogs, "ErrImagePull: image can't be pulled"},
-		{"waits longer for its image", Instances{State: Waiting, Reason: "ImagePullBackOff"}, false, "", ErrNoLogs, "trying and failing to pull image"},
-		{"waits for nothing known", Instances{State: Waiting}, false, "", ErrNoLogs, "is waiting to start"},
+		{"previous", Instances{State: StateRunning, ID: "b", LastID: "a"}, true, "a", nil, ""},
+		{"previous while waiting", Instances{State: StateWaiting, LastID: "a"}, true, "a", nil, ""},
+		{"no previous", Instances{Container: "app", State: StateRunning, ID: "b"}, true, "", ErrNoPrevious, `"app" not found`},
+		{"running", Instances{State: StateRunning, ID: "b", LastID: "a"}, false, "b", nil, ""},
+		{"terminated", Instances{State: StateTerminated, ID: "b", LastID: "a"}, false, "b", nil, ""},
+		{"terminated without ID", Instances{State: StateTerminated, LastID: "a"}, false, "a", nil, ""},
+		{"terminated without any", Instances{State: StateTerminated}, false, "", ErrNoLogs, "has terminated"},
+		{"running without ID is not the one before", Instances{State: StateRunning, LastID: "a"}, false, "", ErrNoLogs, "running"},
+		{"waits between crashes", Instances{State: StateWaiting, Reason: "CrashLoopBackOff", LastID: "a"}, false, "a", nil, ""},
+		{"waits", Instances{Container: "app", State: StateWaiting, Reason: "ContainerCreating"}, false, "", ErrNoLogs, `"app" is waiting to start: ContainerCreating`},
+		{"waits for its image", Instances{State: StateWaiting, Reason: "ErrImagePull"}, false, "", ErrNoLogs, "ErrImagePull: image can't be pulled"},
+		{"waits longer for its image", Instances{State: StateWaiting, Reason: "ImagePullBackOff"}, false, "", ErrNoLogs, "trying and failing to pull image"},
+		{"waits for nothing known", Instances{State: StateWaiting}, false, "", ErrNoLogs, "is waiting to start"},
 		{"not in the status", Instances{Container: "app"}, false, "", ErrNoLogs, `"app" is not available`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -73,11 +73,11 @@ func NewReader(cfg ReaderConfig) (*Reader, error) {
 // appears once it is complete. Files rotated before the call are not read. In the middle of a
 // rotation, when the log is missing, the newest uncompressed rotated file replaces it.
 //
-// The error contains the path, except for invalid options (Options.Validate). It wraps
+// The error contains the path, except for invalid options. It wraps
 // fs.ErrNotExist if the log does not exist, the context's error if the context ended, also while
 // following, and the error of a writer.
 func (r *Reader) Read(ctx context.Context, log Log, o Options, stdout, stderr io.Writer) (err error) {
-	if err := o.Validate(); err != nil {
+	if err := o.validate(); err != nil {
 		return err
 	}
 	p := newPrinter(o, time.Now(), stdout, stderr)

@@ -72,8 +72,8 @@ func NewCollector(cfg CollectorConfig) (*Collector, error) {
 	return &Collector{cfg: cfg, names: map[string]string{}, storageLock: make(chan struct{}, 1)}, nil
 }
 
-// Wanted selects figures besides CPU and memory.
-type Wanted struct {
+// CollectOptions selects figures besides CPU and memory.
+type CollectOptions struct {
 	// Storage selects the writable layers of containers.
 	Storage bool
 	// Network selects the networks of pods.
@@ -89,7 +89,7 @@ type Wanted struct {
 // A pod with a cgroup and its containers are read from the cgroups. The runtime measures only the
 // remaining pods, and storage, because it uses a process per container to read the same files. CPU
 // rates come from two calls at least one second apart, and before that from the runtime.
-func (c *Collector) Collect(ctx context.Context, w Wanted) (pods []Pod, unread []error, err error) {
+func (c *Collector) Collect(ctx context.Context, w CollectOptions) (pods []Pod, unread []error, err error) {
 	sandboxes, err := c.cfg.Runtime.ListPodSandbox(ctx, nil)
 	if err != nil {
 		return nil, nil, err
@@ -174,7 +174,7 @@ func (c *Collector) writable(ctx context.Context) ([]*runtimeapi.ContainerStats,
 
 // read reads a pod's cgroups. It skips cgroups that are missing or end meanwhile. It ignores a pod
 // cgroup without any container of the pod: the pod was started outside of it.
-func (c *Collector) read(p *Pod, cgroup string, w Wanted) (unread []error) {
+func (c *Collector) read(p *Pod, cgroup string, w CollectOptions) (unread []error) {
 	if cgroup == "" {
 		return nil
 	}
@@ -234,7 +234,7 @@ func (c *Collector) find(p *Pod, cgroup string) (map[string]string, error) {
 	return found, err
 }
 
-func (c *Collector) readSandbox(p *Pod, name string, w Wanted) []error {
+func (c *Collector) readSandbox(p *Pod, name string, w CollectOptions) []error {
 	if name != "" {
 		p.SandboxCgroup = p.Cgroup + "/" + name
 	}
@@ -254,7 +254,7 @@ func ignoreNotFound(err error) []error {
 	return []error{err}
 }
 
-func (c *Collector) cgroup(cgroup string, w Wanted) (Usage, *Details, error) {
+func (c *Collector) cgroup(cgroup string, w CollectOptions) (Usage, *Details, error) {
 	if !w.Details {
 		u, err := c.cfg.Reader.Read(cgroup)
 		return u, nil, err
@@ -292,7 +292,7 @@ func (c *Collector) network(p *Pod) (*Network, error) {
 		if cgroup == "" {
 			continue
 		}
-		processes, _ := c.cfg.Reader.Processes(cgroup)
+		processes, _ := c.cfg.Reader.processes(cgroup)
 		if len(processes) == 0 {
 			continue
 		}

@@ -84,7 +84,7 @@ func onCgroups(t testing.TB, cfg *stats.CollectorConfig, files fs.FS, pods map[s
 	cfg.Reader, cfg.PodCgroups = v2(t, files), func() map[string]string { return pods }
 }
 
-func collect(t testing.TB, c *stats.Collector, w stats.Wanted) []stats.Pod {
+func collect(t testing.TB, c *stats.Collector, w stats.CollectOptions) []stats.Pod {
 	pods, unread, err := c.Collect(t.Context(), w)
 	require.NoError(t, err)
 	require.Empty(t, unread)
@@ -130,7 +130,7 @@ func TestConfig(t *testing.T) {
 func TestFromTheRuntime(t *testing.T) {
 	s := newScene(t)
 	ids := s.pod("a", "x", "y")
-	pods := collect(t, s.plain(), stats.Wanted{Network: true, Storage: true})
+	pods := collect(t, s.plain(), stats.CollectOptions{Network: true, Storage: true})
 	require.Len(t, pods, 1)
 	p := pods[0]
 	require.Equal(t, []string{"ns", "a", "uid-a", ids[0], ""}, []string{p.Namespace, p.Name, p.UID, p.Sandbox, p.Cgroup})
@@ -145,7 +145,7 @@ func TestFromTheRuntime(t *testing.T) {
 
 	// If the runtime has no pod statistics, a pod is the sum of its containers.
 	s.refuse["ListPodSandboxStats"] = status.Error(codes.Unimplemented, "no")
-	p = collect(t, s.plain(), stats.Wanted{Storage: true})[0]
+	p = collect(t, s.plain(), stats.CollectOptions{Storage: true})[0]
 	require.EqualValues(t, 16<<20, *p.Usage.Memory.WorkingSet)
 	require.NotNil(t, p.Usage.CPU.Total)
 	require.Nil(t, p.Network)
@@ -153,7 +153,7 @@ func TestFromTheRuntime(t *testing.T) {
 	// A failed call is reported, and the remaining figures are present.
 	s.refuse["ListContainerStats"] = errors.New("broken")
 	for range 2 {
-		pods, unread, err := s.plain().Collect(t.Context(), stats.Wanted{})
+		pods, unread, err := s.plain().Collect(t.Context(), stats.CollectOptions{})
 		require.NoError(t, err)
 		require.ErrorContains(t, errors.Join(unread...), "broken")
 		require.Nil(t, pods[0].Usage.CPU.Total)
@@ -162,7 +162,7 @@ func TestFromTheRuntime(t *testing.T) {
 	}
 	for _, call := range []string{"ListPodSandbox", "ListContainers"} {
 		s.refuse = map[string]error{call: errors.New("no list")}
-		_, _, err := s.plain().Collect(t.Context(), stats.Wanted{})
+		_, _, err := s.plain().Collect(t.Context(), stats.CollectOptions{})
 		require.ErrorContains(t, err, "no list")
 	}
 }
@@ -179,7 +179,7 @@ func TestFromCgroups(t *testing.T) {
 			onCgroups(t, cfg, files, map[string]string{"uid-a": pod})
 			cfg.Proc = proc("net:[2]")
 		})
-		p := collect(t, c, stats.Wanted{Network: true})[0]
+		p := collect(t, c, stats.CollectOptions{Network: true})[0]
 		require.Equal(t, []string{pod, pod + "/" + ids[0]}, []string{p.Cgroup, p.SandboxCgroup})
 		require.EqualValues(t, 600, *p.Usage.Memory.Usage)
 		require.Equal(t, pod+"/cri-containerd-"+ids[1]+".scope", p.Containers[0].Cgroup)
@@ -193,7 +193,7 @@ func TestFromCgroups(t *testing.T) {
 
 		time.Sleep(2 * time.Second)
 		cgroups(files, pod, map[string][2]string{"": {"600", "4000000"}, "/crio-" + ids[2] + ".scope": {"300", "1000000"}})
-		p = collect(t, c, stats.Wanted{Storage: true, Details: true})[0]
+		p = collect(t, c, stats.CollectOptions{Storage: true, Details: true})[0]
 		require.EqualValues(t, 500_000_000, *p.NanoCores)
 		require.Nil(t, p.Containers[1].NanoCores, "its counter has run backwards, and its runtime's word is not of processors")
 		require.EqualValues(t, 16<<10, *p.Containers[0].Writable.Used)
@@ -201,14 +201,14 @@ func TestFromCgroups(t *testing.T) {
 		require.Nil(t, p.Network)
 		for range 5 {
 			time.Sleep(time.Second)
-			require.NotNil(t, collect(t, c, stats.Wanted{Storage: true})[0].Containers[0].Writable)
+			require.NotNil(t, collect(t, c, stats.CollectOptions{Storage: true})[0].Containers[0].Writable)
 		}
 		require.Equal(t, 1, s.calls["ListContainerStats"])
 		time.Sleep(5*time.Second - 1)
-		collect(t, c, stats.Wanted{Storage: true})
+		collect(t, c, stats.CollectOptions{Storage: true})
 		require.Equal(t, 1, s.calls["ListContainerStats"])
 		time.Sleep(time.Nanosecond)
-		collect(t, c, stats.Wanted{Storage: true})
+		collect(t, c, stats.CollectOptions{Storage: true})
 		require.Equal(t, 2, s.calls["ListContainerStats"])
 	})
 }
@@ -225,7 +225,7 @@ func TestNetworks(t *testing.T) {
 			onCgroups(t, cfg, files, map[string]string{"uid-a": "/p"})
 			cfg.Proc = proc
 		})
-		return collect(t, c, stats.Wanted{Network: true})[0].Network
+		return collect(t, c, stats.CollectOptions{Network: true})[0].Network
 	}
 	require.NotNil(t, network(proc("net:[2]")))
 	require.Nil(t, network(proc("net:[1]")))
@@ -293,7 +293,7 @@ func TestCgroupsAndRuntime(t *testing.T) {
 					cfg.Runtime = podsAlone{s}
 				}
 			})
-			pods, unread, err := c.Collect(t.Context(), stats.Wanted{Details: test.unread == ""})
+			pods, unread, err := c.Collect(t.Context(), stats.CollectOptions{Details: test.unread == ""})
 			require.NoError(t, err)
 			if test.unread == "" {
 				require.Empty(t, unread, test.name)
@@ -312,7 +312,7 @@ func TestCgroupsAndRuntime(t *testing.T) {
 	s.pod("c", "w")
 	_, unread, err := s.collector(func(cfg *stats.CollectorConfig) {
 		onCgroups(t, cfg, fstest.MapFS{"r": &fstest.MapFile{}}, map[string]string{"uid-c": "/r"})
-	}).Collect(t.Context(), stats.Wanted{})
+	}).Collect(t.Context(), stats.CollectOptions{})
 	require.NoError(t, err)
 	require.ErrorContains(t, errors.Join(unread...), "r: not", "no folder")
 }
@@ -372,7 +372,7 @@ func TestManyAtATime(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			pods := collect(t, c, stats.Wanted{Storage: true, Network: true})
+			pods := collect(t, c, stats.CollectOptions{Storage: true, Network: true})
 			require.Len(t, pods, 3)
 			require.NotNil(t, pods[0].Containers[0].Writable)
 		})
@@ -381,7 +381,7 @@ func TestManyAtATime(t *testing.T) {
 	require.Equal(t, 1, s.calls["ListContainerStats"])
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _, err := c.Collect(ended, stats.Wanted{})
+	_, _, err := c.Collect(ended, stats.CollectOptions{})
 	require.Error(t, err)
 }
 
@@ -406,7 +406,7 @@ func TestStorageIsRefused(t *testing.T) {
 	} {
 		s := newScene(t)
 		s.refuse["ListContainerStats"] = test.err
-		pods, unread, err := s.inCgroup(func(*stats.CollectorConfig) {}).Collect(t.Context(), stats.Wanted{Storage: true})
+		pods, unread, err := s.inCgroup(func(*stats.CollectorConfig) {}).Collect(t.Context(), stats.CollectOptions{Storage: true})
 		require.NoError(t, err)
 		require.Nil(t, pods[0].Containers[0].Writable)
 		require.EqualValues(t, 2, *pods[0].Containers[0].Usage.Memory.Usage)
@@ -426,7 +426,7 @@ func TestProcessHasEnded(t *testing.T) {
 			c := s.inCgroup(func(cfg *stats.CollectorConfig) {
 				cfg.Proc = stats.FailingFS{MapFS: proc("net:[2]"), Name: name, Err: err}
 			})
-			pods, unread, failed := c.Collect(t.Context(), stats.Wanted{Network: true})
+			pods, unread, failed := c.Collect(t.Context(), stats.CollectOptions{Network: true})
 			require.NoError(t, failed)
 			require.Nil(t, pods[0].Network, name)
 			if !told {

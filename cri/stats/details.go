@@ -14,7 +14,7 @@ type Details struct {
 	// User and System are parts of CPU.Total.
 	User, System *time.Duration
 	Throttling   Throttling
-	Given        Given
+	Limits       Limits
 	// Cache and Mapped are file memory, Kernel is kernel memory, MaxUsage is the peak of the usage.
 	// In bytes.
 	Cache, Mapped, Kernel, MaxUsage *uint64
@@ -39,8 +39,8 @@ type Throttling struct {
 	ThrottledFor, BurstFor *time.Duration
 }
 
-// Given has the limits and weights of a cgroup itself.
-type Given struct {
+// Limits has the limits and weights of a cgroup itself.
+type Limits struct {
 	// Shares are CPU shares as in cgroup v1.
 	Shares *uint64
 	// Quota is the CPU time in each Period. A nil Quota is unavailable or unlimited.
@@ -70,15 +70,15 @@ func (r *Reader) Details(cgroup string) (Details, error) {
 func detailsV1(f *files, in func(controller, name string) string, memory table, both *uint64, d *Details) {
 	times := f.table(in("cpuacct", "cpuacct.stat"))
 	d.User, d.System = duration(entry(times, "user"), time.Second/ticks), duration(entry(times, "system"), time.Second/ticks)
-	d.Given.Shares = f.number(in("cpu", "cpu.shares"))
-	d.Given.Period = duration(f.number(in("cpu", "cpu.cfs_period_us")), time.Microsecond)
+	d.Limits.Shares = f.number(in("cpu", "cpu.shares"))
+	d.Limits.Period = duration(f.number(in("cpu", "cpu.cfs_period_us")), time.Microsecond)
 	if quota, ok := f.text(in("cpu", "cpu.cfs_quota_us")); ok && quota != "-1" {
-		d.Given.Quota = duration(f.parse(in("cpu", "cpu.cfs_quota_us"), quota), time.Microsecond)
+		d.Limits.Quota = duration(f.parse(in("cpu", "cpu.cfs_quota_us"), quota), time.Microsecond)
 		d.Throttling = throttling(f.table(in("cpu", "cpu.stat")), "throttled_time", "burst_time", time.Nanosecond)
 	}
-	d.Given.Memory, d.Given.MemoryAndSwap = d.Memory.Limit, both
-	d.Given.Reservation = f.limit(in("memory", "memory.soft_limit_in_bytes"))
-	d.Given.Processes = f.limit(in("pids", "pids.max"))
+	d.Limits.Memory, d.Limits.MemoryAndSwap = d.Memory.Limit, both
+	d.Limits.Reservation = f.limit(in("memory", "memory.soft_limit_in_bytes"))
+	d.Limits.Processes = f.limit(in("pids", "pids.max"))
 	d.Cache, d.Mapped = entry(memory, "total_cache"), entry(memory, "total_mapped_file")
 	d.ActiveFile, d.InactiveFile = entry(memory, "total_active_file"), entry(memory, "total_inactive_file")
 	d.Own.PageFaults, d.Own.MajorPageFaults = entry(memory, "pgfault"), entry(memory, "pgmajfault")
@@ -92,12 +92,12 @@ func detailsV2(f *files, in func(name string) string, cpu, memory table, d *Deta
 	d.User, d.System = duration(entry(cpu, "user_usec"), time.Microsecond), duration(entry(cpu, "system_usec"), time.Microsecond)
 	d.Throttling = throttling(cpu, "throttled_usec", "burst_usec", time.Microsecond)
 	if weight := f.number(in("cpu.weight")); weight != nil && *weight >= 1 && *weight <= 10000 {
-		d.Given.Shares = new(2 + (*weight-1)*262142/9999)
+		d.Limits.Shares = new(2 + (*weight-1)*262142/9999)
 	}
-	f.quotaV2(in("cpu.max"), &d.Given)
-	d.Given.Memory, d.Given.MemoryAndSwap = d.Memory.Limit, plus(d.Memory.Limit, d.Swap.Limit)
-	d.Given.Reservation = f.limit(in("memory.min"))
-	d.Given.Processes = f.limit(in("pids.max"))
+	f.quotaV2(in("cpu.max"), &d.Limits)
+	d.Limits.Memory, d.Limits.MemoryAndSwap = d.Memory.Limit, plus(d.Memory.Limit, d.Swap.Limit)
+	d.Limits.Reservation = f.limit(in("memory.min"))
+	d.Limits.Processes = f.limit(in("pids.max"))
 	d.Cache, d.Mapped, d.Kernel = entry(memory, "file"), entry(memory, "file_mapped"), entry(memory, "kernel")
 	d.ActiveFile, d.InactiveFile = entry(memory, "active_file"), entry(memory, "inactive_file")
 	d.Own.PageFaults, d.Own.MajorPageFaults = d.Memory.PageFaults, d.Memory.MajorPageFaults
@@ -115,7 +115,7 @@ func throttling(stat table, throttled, burst string, unit time.Duration) Throttl
 }
 
 // quotaV2 parses "max 100000" or "50000 100000".
-func (f *files) quotaV2(name string, g *Given) {
+func (f *files) quotaV2(name string, g *Limits) {
 	text, ok := f.text(name)
 	if !ok {
 		return

@@ -41,7 +41,7 @@ func TestDetails(t *testing.T) {
 	want := Details{
 		User: new(2 * time.Second), System: new(time.Second),
 		Throttling: Throttling{Periods: u64(50), Throttled: u64(20), Bursts: u64(1), ThrottledFor: new(1500 * time.Millisecond), BurstFor: new(time.Microsecond)},
-		Given:      Given{Shares: u64(512), Quota: new(50 * time.Millisecond), Period: new(100 * time.Millisecond), Memory: u64(1000), Processes: u64(50)},
+		Limits:     Limits{Shares: u64(512), Quota: new(50 * time.Millisecond), Period: new(100 * time.Millisecond), Memory: u64(1000), Processes: u64(50)},
 		Cache:      u64(11), Mapped: u64(13), Kernel: u64(8), MaxUsage: u64(200), ActiveFile: u64(14), InactiveFile: u64(15), Failures: u64(7), OOMKills: u64(2),
 	}
 	want.Memory = Memory{Usage: u64(100), WorkingSet: u64(85), RSS: u64(12), Limit: u64(1000), PageFaults: u64(30), MajorPageFaults: u64(10)}
@@ -59,7 +59,7 @@ func TestDetails(t *testing.T) {
 	got = details(t, tree(detailsOfV2), V2, "/a")
 	second := want
 	second.Own.PageFaults, second.Own.MajorPageFaults, second.Time = u64(30), u64(10), got.Time
-	second.Given.Shares, second.Given.Reservation, second.Swap.Usage = u64(2+19*262142/9999), u64(0), u64(0)
+	second.Limits.Shares, second.Limits.Reservation, second.Swap.Usage = u64(2+19*262142/9999), u64(0), u64(0)
 	require.Equal(t, second, got)
 
 	_, err := reader(t, tree(detailsOfV2), V2).Details("/b")
@@ -79,8 +79,8 @@ func TestSwapWithoutLimitOfMemory(t *testing.T) {
 	files := tree(detailsOfV2)
 	files["a/memory.max"], files["a/memory.swap.max"] = &fstest.MapFile{Data: []byte("max")}, &fstest.MapFile{Data: []byte("500")}
 	d := details(t, files, V2, "a")
-	require.Nil(t, d.Given.Memory)
-	require.Nil(t, d.Given.MemoryAndSwap)
+	require.Nil(t, d.Limits.Memory)
+	require.Nil(t, d.Limits.MemoryAndSwap)
 	require.EqualValues(t, 500, *d.Swap.Limit)
 }
 
@@ -96,30 +96,30 @@ func TestUnknownDetails(t *testing.T) {
 		{V1, "blkio/a/blkio.throttle.io_service_bytes_recursive", "8:0 Read", "does not consist of a device and a number", func(d Details) bool { return d.Devices == nil }, true},
 		{V1, "blkio/a/blkio.throttle.io_service_bytes_recursive", "8:0 Read x", "does not consist of a device and a number", func(d Details) bool { return d.Devices == nil }, true},
 		{V1, "blkio/a/blkio.throttle.io_service_bytes_recursive", "Total 0", "", func(d Details) bool { return d.Devices != nil && len(d.Devices) == 0 }, false},
-		{V1, "memory/a/memory.soft_limit_in_bytes", "500", "", func(d Details) bool { return *d.Given.Reservation == 500 }, false},
+		{V1, "memory/a/memory.soft_limit_in_bytes", "500", "", func(d Details) bool { return *d.Limits.Reservation == 500 }, false},
 		{V1, "blkio/a/blkio.throttle.io_serviced_recursive", "8 Read 5", "does not consist of a device and a number", func(d Details) bool { return d.Devices == nil }, true},
-		{V1, "cpu/a/cpu.cfs_quota_us", "-1", "", func(d Details) bool { return d.Given.Quota == nil }, true},
-		{V1, "cpu/a/cpu.cfs_quota_us", "x", "is not a number", func(d Details) bool { return d.Given.Quota == nil }, true},
+		{V1, "cpu/a/cpu.cfs_quota_us", "-1", "", func(d Details) bool { return d.Limits.Quota == nil }, true},
+		{V1, "cpu/a/cpu.cfs_quota_us", "x", "is not a number", func(d Details) bool { return d.Limits.Quota == nil }, true},
 		{V1, "cpuacct/a/cpuacct.stat", "user", "does not consist of a name and a number", func(d Details) bool { return d.User == nil && d.System == nil }, true},
 		{V1, "memory/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0", "", func(d Details) bool { return d.OOMKills == nil }, true},
 		{V2, "a/io.stat", "8:0 rbytes=x", "is not a number", func(d Details) bool { return d.Devices == nil }, true},
 		{V2, "a/io.stat", "eight rbytes=1", `"eight" is not a device`, func(d Details) bool { return d.Devices == nil }, true},
 		{V2, "a/io.stat", "0:0 rbytes=1", "", func(d Details) bool { return len(d.Devices) == 1 && d.Devices[0].Bytes.Read == 1 }, false},
 		{V2, "a/io.stat", "", "", func(d Details) bool { return d.Devices != nil && len(d.Devices) == 0 }, false},
-		{V2, "a/cpu.max", "max 100000", "", func(d Details) bool { return d.Given.Quota == nil && *d.Given.Period == 100*time.Millisecond }, false},
-		{V2, "a/cpu.max", "50000", "does not consist of quota and period", func(d Details) bool { return d.Given.Quota == nil && d.Given.Period == nil }, true},
-		{V2, "a/cpu.weight", "0", "", func(d Details) bool { return d.Given.Shares == nil }, true},
-		{V2, "a/cpu.weight", "1", "", func(d Details) bool { return *d.Given.Shares == 2 }, false},
-		{V2, "a/cpu.weight", "10000", "", func(d Details) bool { return *d.Given.Shares == 262144 }, false},
+		{V2, "a/cpu.max", "max 100000", "", func(d Details) bool { return d.Limits.Quota == nil && *d.Limits.Period == 100*time.Millisecond }, false},
+		{V2, "a/cpu.max", "50000", "does not consist of quota and period", func(d Details) bool { return d.Limits.Quota == nil && d.Limits.Period == nil }, true},
+		{V2, "a/cpu.weight", "0", "", func(d Details) bool { return d.Limits.Shares == nil }, true},
+		{V2, "a/cpu.weight", "1", "", func(d Details) bool { return *d.Limits.Shares == 2 }, false},
+		{V2, "a/cpu.weight", "10000", "", func(d Details) bool { return *d.Limits.Shares == 262144 }, false},
 		{V2, "a/io.stat", "8:x rbytes=1", "is not a device", func(d Details) bool { return d.Devices == nil }, true},
 		{V2, "a/io.stat", "x:8 rbytes=1", "is not a device", func(d Details) bool { return d.Devices == nil }, true},
 		{V2, "a/io.stat", "8:-1 rbytes=1", "is not a device", func(d Details) bool { return d.Devices == nil }, true},
 		{V2, "a/io.stat", "-1:8 rbytes=1", "is not a device", func(d Details) bool { return d.Devices == nil }, true},
 		{V1, "blkio/a/blkio.throttle.io_serviced_recursive", "8:0 Read 5\n\n8:0 Write 5", "does not consist of a device and a number", func(d Details) bool { return d.Devices == nil }, true},
 		{V1, "blkio/a/blkio.throttle.io_serviced_recursive", "Total 5 5", "does not consist of a device and a number", func(d Details) bool { return d.Devices == nil }, true},
-		{V2, "a/memory.swap.max", "500", "", func(d Details) bool { return *d.Given.MemoryAndSwap == 1500 }, false},
-		{V2, "a/memory.swap.max", "max", "", func(d Details) bool { return d.Given.MemoryAndSwap == nil }, true},
-		{V2, "a/cpu.weight", "10001", "", func(d Details) bool { return d.Given.Shares == nil }, true},
+		{V2, "a/memory.swap.max", "500", "", func(d Details) bool { return *d.Limits.MemoryAndSwap == 1500 }, false},
+		{V2, "a/memory.swap.max", "max", "", func(d Details) bool { return d.Limits.MemoryAndSwap == nil }, true},
+		{V2, "a/cpu.weight", "10001", "", func(d Details) bool { return d.Limits.Shares == nil }, true},
 		{V2, "a/memory.peak", "12x", "is not a number", func(d Details) bool { return d.MaxUsage == nil }, true},
 	} {
 		all := detailsOfV1
@@ -149,15 +149,15 @@ func TestUnknownDetails(t *testing.T) {
 func TestProcessesAndChildren(t *testing.T) {
 	files := tree(map[string]string{"memory/a/cgroup.procs": "12\n7\n1\n", "memory/a/x/cgroup.procs": "", "memory/a/y/z/cgroup.procs": "0\n"})
 	r := reader(t, files, V1)
-	ids, err := r.Processes("/a")
+	ids, err := r.processes("/a")
 	require.NoError(t, err)
 	require.Equal(t, []int{12, 7, 1}, ids)
-	ids, err = r.Processes("/a/x")
+	ids, err = r.processes("/a/x")
 	require.NoError(t, err)
 	require.Empty(t, ids)
-	_, err = r.Processes("/a/y/z")
+	_, err = r.processes("/a/y/z")
 	require.ErrorContains(t, err, `"0" is not a process ID`)
-	_, err = r.Processes("/b")
+	_, err = r.processes("/b")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	names, err := r.Children("/a")
 	require.NoError(t, err)

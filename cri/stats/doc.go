@@ -4,7 +4,7 @@
 // A [Collector] measures all pods of a runtime:
 //
 //	c, err := stats.NewCollector(stats.CollectorConfig{Runtime: runtime, Owner: owner})
-//	pods, unread, err := c.Collect(ctx, stats.Wanted{Storage: true})
+//	pods, unread, err := c.Collect(ctx, stats.CollectOptions{Storage: true})
 //
 // With a Reader and the pods' cgroups it reads the cgroups itself, because runtimes read the same
 // files with one process per container. It then uses the runtime only for lists, and for storage

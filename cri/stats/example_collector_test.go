@@ -25,7 +25,7 @@ func ExampleCollector() {
 	_ = must(0, runtime.StartContainer(ctx, id))
 
 	collector := must(stats.NewCollector(stats.CollectorConfig{Owner: cri.Owner{Unlabelled: true}, Runtime: runtime}))
-	pods, _, err := collector.Collect(ctx, stats.Wanted{Storage: true})
+	pods, _, err := collector.Collect(ctx, stats.CollectOptions{Storage: true})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Fill completes the usage of the root cgroup with the machine's figures: the root of cgroup v2 has
+// fill completes the usage of the root cgroup with the machine's figures: the root of cgroup v2 has
 // no amounts, and no root has limits. It is pure.
-func (m Machine) Fill(root Usage) Usage {
+func (m Machine) fill(root Usage) Usage {
 	if root.Time.IsZero() {
 		root.Time = m.Time
 	}
@@ -45,7 +45,7 @@ func ReadMachineUsage(r *Reader, proc fs.FS) (Usage, Machine, error) {
 	if r != nil {
 		root, _ = r.Read("/")
 	}
-	return m.Fill(root), m, nil
+	return m.fill(root), m, nil
 }
 
 // ReadProcesses returns the limit and the number of processes and threads of a machine. A nil

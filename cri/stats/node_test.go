@@ -103,7 +103,7 @@ func TestMachineUsage(t *testing.T) {
 	u, m, err = ReadMachineUsage(nil, proc)
 	require.NoError(t, err)
 	require.Equal(t, Swap{Usage: m.Used.Swap, Limit: m.Swap}, u.Swap)
-	require.EqualValues(t, 7, *m.Fill(Usage{Swap: Swap{Usage: new(uint64(7))}}).Swap.Usage)
+	require.EqualValues(t, 7, *m.fill(Usage{Swap: Swap{Usage: new(uint64(7))}}).Swap.Usage)
 	require.Equal(t, m.Busy, u.CPU.Total)
 	require.Equal(t, m.Time, u.Time)
 	require.Nil(t, u.IO)

@@ -23,7 +23,7 @@ type Pod struct {
 	NanoCores *uint64
 	// Network is nil if unavailable and for a pod on the machine's network.
 	Network *Network
-	// Details are the cgroup's details, with Wanted.Details.
+	// Details are the cgroup's details, with CollectOptions.Details.
 	Details *Details
 	// Containers are the running containers by name, the newest of each name.
 	Containers []Container
@@ -41,7 +41,7 @@ type Container struct {
 	NanoCores *uint64
 	// Writable is the usage of the container's writable layer. nil is unavailable.
 	Writable *Filesystem
-	// Details are the cgroup's details, with Wanted.Details.
+	// Details are the cgroup's details, with CollectOptions.Details.
 	Details *Details
 }
 

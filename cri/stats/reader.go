@@ -98,8 +98,8 @@ func (r *Reader) Children(cgroup string) ([]string, error) {
 	return names, nil
 }
 
-// Processes returns the IDs of the processes in a cgroup, without the cgroups below.
-func (r *Reader) Processes(cgroup string) ([]int, error) {
+// processes returns the IDs of the processes in a cgroup, without the cgroups below.
+func (r *Reader) processes(cgroup string) ([]int, error) {
 	name := path.Join(r.in("memory", cgroup), "cgroup.procs")
 	text, err := fs.ReadFile(r.cfg.FS, name)
 	if err != nil {

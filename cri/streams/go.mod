@@ -3,7 +3,7 @@ module github.com/podwright/podwright/cri/streams
 go 1.26.0
 
 require (
-	github.com/podwright/podwright v0.0.0
+	github.com/podwright/podwright v0.1.0
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
 	golang.org/x/net v0.60.0

@@ -14,9 +14,9 @@ import (
 
 // The reasons of the events on the node.
 const (
-	EventInvalidDiskCapacity = "InvalidDiskCapacity"
-	EventFreeDiskSpaceFailed = "FreeDiskSpaceFailed"
-	EventImageGCFailed       = "ImageGCFailed"
+	eventInvalidDiskCapacity = "InvalidDiskCapacity"
+	eventFreeDiskSpaceFailed = "FreeDiskSpaceFailed"
+	eventImageGCFailed       = "ImageGCFailed"
 )
 
 // Policy defines when images are removed.

@@ -180,7 +180,7 @@ func (m *Manager) collectAndReport(ctx context.Context) error {
 		m.failures = 0
 	default:
 		if m.failures++; m.failures > 1 {
-			m.cfg.Event(m.cfg.Node, v1.EventTypeWarning, EventImageGCFailed, err.Error())
+			m.cfg.Event(m.cfg.Node, v1.EventTypeWarning, eventImageGCFailed, err.Error())
 		}
 	}
 	return err
@@ -230,7 +230,7 @@ func (m *Manager) disk(ctx context.Context) (Disk, error) {
 	}
 	if d.Capacity == 0 {
 		message := "invalid capacity 0 on image filesystem"
-		m.cfg.Event(m.cfg.Node, v1.EventTypeWarning, EventInvalidDiskCapacity, message)
+		m.cfg.Event(m.cfg.Node, v1.EventTypeWarning, eventInvalidDiskCapacity, message)
 		return Disk{}, errors.New("gc: " + message)
 	}
 	return d, nil
@@ -248,7 +248,7 @@ func (m *Manager) carryOut(ctx context.Context, plan Plan, seen observation, dis
 			"Failed to free sufficient space by deleting unused images (freed %d bytes). "+
 			"Investigate disk usage, as it could be used by active images, logs, volumes, or other data.",
 			disk.UsedPercent(), sizeText(disk.Capacity), freed)
-		m.cfg.Event(m.cfg.Node, v1.EventTypeWarning, EventFreeDiskSpaceFailed, message)
+		m.cfg.Event(m.cfg.Node, v1.EventTypeWarning, eventFreeDiskSpaceFailed, message)
 		spaceErr = errors.Join(spaceErr, errors.New("gc: "+message))
 	}
 	return errors.Join(ageErr, spaceErr, m.reportRemaining(seen, gone))
