@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
@@ -55,7 +56,7 @@ func TestAFinalEndOutlivesAFailedStart(t *testing.T) {
 	} {
 		in := Input{
 			Pod: podOf(policy, "c"), Observed: observe(), Previous: was("c", "", 0, wasTerminated(0, ""), v1.ContainerState{}),
-			StartFailures: map[string]Reason{"c": {Reason: "RunContainerError"}},
+			StartFailures: map[string]podwright.Reason{"c": {Reason: "RunContainerError"}},
 		}
 		s := compute(t, in)
 		require.Equal(t, want, short(s.ContainerStatuses[0].State), policy)

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status/internal/podstatus"
@@ -37,20 +38,20 @@ type scene struct {
 	Previous      *v1.PodStatus                      `json:"previous,omitempty"`
 	API           *v1.PodStatus                      `json:"api,omitempty"`
 	Probes        map[string]probeScene              `json:"probes,omitempty"`
-	StartFailures map[string]Reason                  `json:"startFailures,omitempty"`
+	StartFailures map[string]podwright.Reason        `json:"startFailures,omitempty"`
 	Allocated     map[string]v1.ResourceRequirements `json:"allocated,omitempty"`
 	HostIPs       []string                           `json:"hostIPs,omitempty"`
-	Fail          *Reason                            `json:"fail,omitempty"`
+	Fail          *podwright.Reason                  `json:"fail,omitempty"`
 	// Evict is an Override: phase Failed, this reason, DisruptionTarget.
-	Evict    *Reason `json:"evict,omitempty"`
-	Terminal bool    `json:"terminal,omitempty"`
+	Evict    *podwright.Reason `json:"evict,omitempty"`
+	Terminal bool              `json:"terminal,omitempty"`
 	// PendingResize and ResizeInProgress are set before Compute. A reason "-" removes the
 	// condition.
-	PendingResize     *Reason     `json:"pendingResize,omitempty"`
-	ResizeInProgress  *Reason     `json:"resizeInProgress,omitempty"`
-	RecursiveReadOnly bool        `json:"recursiveReadOnly,omitempty"`
-	StopSignals       bool        `json:"stopSignals,omitempty"`
-	Now               metav1.Time `json:"now"`
+	PendingResize     *podwright.Reason `json:"pendingResize,omitempty"`
+	ResizeInProgress  *podwright.Reason `json:"resizeInProgress,omitempty"`
+	RecursiveReadOnly bool              `json:"recursiveReadOnly,omitempty"`
+	StopSignals       bool              `json:"stopSignals,omitempty"`
+	Now               metav1.Time       `json:"now"`
 }
 
 type probeScene struct{ Startup, Readiness, ContainerID string }

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )
@@ -76,7 +77,7 @@ func TestProbeNow(t *testing.T) {
 	restartAllRule(&pod.Spec.Containers[2], 42)
 	in := Input{Pod: pod, Probes: probe.Results{}, Observed: observe(running("s"), running("b"), running("a"), exited("c", 42))}
 	require.Equal(t, []string{"a", "b", "s"}, computeAll(t, in).ProbeNow)
-	in.Fail = &Reason{Reason: ReasonDeadlineExceeded}
+	in.Fail = &podwright.Reason{Reason: ReasonDeadlineExceeded}
 	require.Equal(t, []string{"a", "b", "s"}, computeAll(t, in).ProbeNow)
 }
 

@@ -36,7 +36,7 @@
 //
 // A Sink is a destination of statuses: an API server, a file (package filesink), an endpoint, or
 // a function (SinkFunc). Package writer writes the newest status of every pod to any number of
-// sinks. Apply implements the Patch of a Sink that stores whole statuses. Package statustest
+// sinks. Patched implements the Patch of a Sink that stores whole statuses. Package statustest
 // tests sinks.
 //
 // # Limits

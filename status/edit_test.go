@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status/internal/podstatus"
@@ -87,7 +88,7 @@ func TestEditsLeaveTheInput(t *testing.T) {
 	pod.Spec.Containers[0].ReadinessProbe = &v1.Probe{}
 	s := compute(t, Input{Pod: pod, Probes: probe.Results{}, Observed: observe(running("a"))})
 	podfacts.Condition(s.Conditions, v1.PodReadyToStartContainers).Status = v1.ConditionFalse
-	s = WithResizePending(WithResizeInProgress(WithDisruption(pod, s, "m", now), 1, Reason{}, now), 1, Reason{}, now)
+	s = WithResizePending(WithResizeInProgress(WithDisruption(pod, s, "m", now), 1, podwright.Reason{}, now), 1, podwright.Reason{}, now)
 	later := now.Add(time.Hour)
 	for name, edit := range map[string]func(v1.PodStatus) v1.PodStatus{
 		"ready": func(s v1.PodStatus) v1.PodStatus {
@@ -98,12 +99,16 @@ func TestEditsLeaveTheInput(t *testing.T) {
 			s, _ = podstatus.WithContainerStarted(pod, s, "fake://a-0", false, later)
 			return s
 		},
-		"sandbox":        func(s v1.PodStatus) v1.PodStatus { return WithReadyToStart(pod, s, later) },
-		"disruption":     func(s v1.PodStatus) v1.PodStatus { return WithDisruption(pod, s, "another", later) },
-		"pending resize": func(s v1.PodStatus) v1.PodStatus { return WithResizePending(s, 2, Reason{Message: "full"}, later) },
-		"no resize":      WithoutResizePending,
-		"resize":         func(s v1.PodStatus) v1.PodStatus { return WithResizeInProgress(s, 2, Reason{Reason: "x"}, later) },
-		"resized":        WithoutResizeInProgress,
+		"sandbox":    func(s v1.PodStatus) v1.PodStatus { return WithReadyToStart(pod, s, later) },
+		"disruption": func(s v1.PodStatus) v1.PodStatus { return WithDisruption(pod, s, "another", later) },
+		"pending resize": func(s v1.PodStatus) v1.PodStatus {
+			return WithResizePending(s, 2, podwright.Reason{Message: "full"}, later)
+		},
+		"no resize": WithoutResizePending,
+		"resize": func(s v1.PodStatus) v1.PodStatus {
+			return WithResizeInProgress(s, 2, podwright.Reason{Reason: "x"}, later)
+		},
+		"resized": WithoutResizeInProgress,
 	} {
 		untouched := s.DeepCopy()
 		require.NotEqual(t, *untouched, edit(s), name)
@@ -155,29 +160,29 @@ func TestResizeConditions(t *testing.T) {
 		require.Equal(t, v1.ConditionTrue, c.Status)
 		return *c
 	}
-	s := WithResizePending(v1.PodStatus{}, 2, Reason{Reason: "NoSpace", Message: "full"}, at(1))
+	s := WithResizePending(v1.PodStatus{}, 2, podwright.Reason{Reason: "NoSpace", Message: "full"}, at(1))
 	c := get(s, v1.PodResizePending)
 	require.Equal(t, [2]string{v1.PodReasonDeferred, "full"}, [2]string{c.Reason, c.Message}, "every other reason becomes Deferred")
-	s = WithResizePending(s, 3, Reason{Reason: v1.PodReasonDeferred, Message: "still full"}, at(2))
+	s = WithResizePending(s, 3, podwright.Reason{Reason: v1.PodReasonDeferred, Message: "still full"}, at(2))
 	c = get(s, v1.PodResizePending)
 	require.Equal(t, int64(3), c.ObservedGeneration, "the newest generation")
 	require.Equal(t, "still full", c.Message)
 	require.True(t, c.LastTransitionTime.Time.Equal(at(1)) && c.LastProbeTime.Time.Equal(at(2)), "the reason did not change")
-	s = WithResizePending(s, 4, Reason{Reason: v1.PodReasonInfeasible}, at(3))
+	s = WithResizePending(s, 4, podwright.Reason{Reason: v1.PodReasonInfeasible}, at(3))
 	c = get(s, v1.PodResizePending)
 	require.Equal(t, v1.PodReasonInfeasible, c.Reason)
 	require.True(t, c.LastTransitionTime.Time.Equal(at(3)))
 	require.Len(t, s.Conditions, 1)
 
-	s = WithoutResizePending(WithResizeInProgress(s, 4, Reason{}, at(4)))
+	s = WithoutResizePending(WithResizeInProgress(s, 4, podwright.Reason{}, at(4)))
 	require.Len(t, s.Conditions, 1)
 	require.Empty(t, get(s, v1.PodResizeInProgress).Reason)
-	s = WithResizeInProgress(s, 0, Reason{Reason: "whatever", Message: "no such cgroup"}, at(5))
+	s = WithResizeInProgress(s, 0, podwright.Reason{Reason: "whatever", Message: "no such cgroup"}, at(5))
 	c = get(s, v1.PodResizeInProgress)
 	require.Equal(t, [2]string{v1.PodReasonError, "no such cgroup"}, [2]string{c.Reason, c.Message})
 	require.Equal(t, int64(4), c.ObservedGeneration, "the generation of the resize in progress stays")
 	require.True(t, c.LastTransitionTime.Time.Equal(at(5)))
-	s = WithResizeInProgress(s, 0, Reason{}, at(6))
+	s = WithResizeInProgress(s, 0, podwright.Reason{}, at(6))
 	c = get(s, v1.PodResizeInProgress)
 	require.Equal(t, [2]string{v1.PodReasonError, "no such cgroup"}, [2]string{c.Reason, c.Message}, "an empty reason keeps the last one")
 	require.True(t, c.LastTransitionTime.Time.Equal(at(5)) && c.LastProbeTime.Time.Equal(at(6)))

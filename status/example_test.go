@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/status"
 )
@@ -25,7 +26,7 @@ func ExampleCompute() {
 	second, _ := status.Compute(status.Input{
 		Pod:           pod,
 		Observed:      &observed.Pod{Sandboxes: seen.Sandboxes, Containers: []observed.Container{app}},
-		StartFailures: map[string]status.Reason{"app": {Reason: "CrashLoopBackOff"}},
+		StartFailures: map[string]podwright.Reason{"app": {Reason: "CrashLoopBackOff"}},
 		Previous:      &first.Status,
 		Now:           time.Now(),
 	})

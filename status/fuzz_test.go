@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
@@ -100,9 +101,9 @@ func (d *dice) input(pod *v1.Pod, previous *v1.PodStatus) Input {
 	for _, name := range []string{"a", "b", "i", "j", "s", "e"} {
 		if d.roll(4) == 3 {
 			if in.StartFailures == nil {
-				in.StartFailures = map[string]Reason{}
+				in.StartFailures = map[string]podwright.Reason{}
 			}
-			in.StartFailures[name] = Reason{Reason: "CrashLoopBackOff"}
+			in.StartFailures[name] = podwright.Reason{Reason: "CrashLoopBackOff"}
 		}
 		if probes != nil && d.coin() {
 			probes[name] = probed{Startup: verdicts[d.roll(3)], Readiness: verdicts[d.roll(3)]}
@@ -110,7 +111,7 @@ func (d *dice) input(pod *v1.Pod, previous *v1.PodStatus) Input {
 	}
 	in.Probes = results(in.Observed, probes)
 	if d.roll(16) == 15 {
-		in.Fail = &Reason{Reason: ReasonDeadlineExceeded}
+		in.Fail = &podwright.Reason{Reason: ReasonDeadlineExceeded}
 	}
 	if d.roll(16) == 15 {
 		in.Override = func(s *v1.PodStatus) {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
@@ -190,7 +191,7 @@ func snapshot(t *testing.T, in Input) string {
 		Observed      *observed.Pod
 		Previous, API *v1.PodStatus
 		Probes        probe.Results
-		StartFailures map[string]Reason
+		StartFailures map[string]podwright.Reason
 		Allocated     map[string]v1.ResourceRequirements
 		HostIPs       []string
 	}{in.Pod, in.Observed, in.Previous, in.API, in.Probes, in.StartFailures, in.Allocated, in.HostIPs})

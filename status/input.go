@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status/internal/podstatus"
@@ -29,21 +30,6 @@ const (
 	ReasonDeadlineExceeded = "DeadlineExceeded"
 )
 
-// Reason explains a state: Reason is one CamelCase word, Message a text for people.
-type Reason struct {
-	Reason, Message string
-}
-
-// Reasons converts reasons of another package, such as the start failures of package cri/pods, to
-// the type of Input.StartFailures.
-func Reasons[T ~struct{ Reason, Message string }](by map[string]T) map[string]Reason {
-	out := make(map[string]Reason, len(by))
-	for name, r := range by {
-		out[name] = Reason(r)
-	}
-	return out
-}
-
 // Input is the input of Compute, which does not change it. Only Pod is required.
 type Input struct {
 	// Pod is the pod to report on, as it should run on this node.
@@ -64,7 +50,7 @@ type Input struct {
 	Probes probe.Results
 	// StartFailures has, by container name, the reason of the last failed or delayed start. It
 	// becomes the waiting reason.
-	StartFailures map[string]Reason
+	StartFailures map[string]podwright.Reason
 	// Allocated has the allocated resources by container name. Default for a missing container:
 	// the resources of its spec.
 	Allocated map[string]v1.ResourceRequirements
@@ -76,7 +62,7 @@ type Input struct {
 	HostIPs []string
 	// Fail makes the pod Failed with this reason, such as ReasonDeadlineExceeded, unless the pod
 	// has already ended. Optional.
-	Fail *Reason
+	Fail *podwright.Reason
 	// Override changes the status before the conditions are computed, such as the status function
 	// of a kill. Optional. Its argument has containers, phase, the conditions of other components
 	// and DisruptionTarget. If the phase was final before, changes of the phase, its reason and

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/pleg/observed"
 )
 
@@ -92,7 +93,7 @@ func TestContainersOfEndedPodsHaveEnded(t *testing.T) {
 			in := Input{Pod: podOf(policy, "a", "b"), Observed: first, Now: now}
 			s := computed(t, in).Status
 			in.Previous, in.Observed, in.Terminal = &s, observe(exited("a", 0)), true
-			in.Fail = &Reason{Reason: ReasonDeadlineExceeded}
+			in.Fail = &podwright.Reason{Reason: ReasonDeadlineExceeded}
 			s = computeTwice(t, in).Status
 			require.Equal(t, v1.PodFailed, s.Phase)
 			require.Equal(t, []string{"exit 0", lost}, states(s.ContainerStatuses), "%s %s", policy, name)

@@ -33,9 +33,3 @@ func TestProbed(t *testing.T) {
 		{Container: "web", ContainerID: "fake://3", Type: probe.Readiness, Result: probe.Failure},
 	}, got)
 }
-
-func TestReasons(t *testing.T) {
-	type why struct{ Reason, Message string }
-	require.Equal(t, map[string]status.Reason{"web": {Reason: "ErrImagePull", Message: "no such image"}},
-		status.Reasons(map[string]why{"web": {"ErrImagePull", "no such image"}}))
-}

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
@@ -19,7 +20,7 @@ import (
 // WithResizePending returns s with the condition PodResizePending: the resize of the given
 // generation was not granted. The reason is v1.PodReasonInfeasible if it is impossible on this
 // node. Every other reason becomes v1.PodReasonDeferred.
-func WithResizePending(s v1.PodStatus, generation int64, why Reason, now time.Time) v1.PodStatus {
+func WithResizePending(s v1.PodStatus, generation int64, why podwright.Reason, now time.Time) v1.PodStatus {
 	if why.Reason != v1.PodReasonInfeasible {
 		why.Reason = v1.PodReasonDeferred
 	}
@@ -35,10 +36,10 @@ func WithoutResizePending(s v1.PodStatus) v1.PodStatus {
 // yet complete. why is empty, or v1.PodReasonError with the obstacle; an empty why keeps the
 // previous one. generation is the generation of the resize. 0 keeps the reported generation,
 // because a later one may contain another resize that is not yet granted.
-func WithResizeInProgress(s v1.PodStatus, generation int64, why Reason, now time.Time) v1.PodStatus {
+func WithResizeInProgress(s v1.PodStatus, generation int64, why podwright.Reason, now time.Time) v1.PodStatus {
 	if before := podfacts.Condition(s.Conditions, v1.PodResizeInProgress); before != nil {
-		if why == (Reason{}) {
-			why = Reason{Reason: before.Reason, Message: before.Message}
+		if why == (podwright.Reason{}) {
+			why = podwright.Reason{Reason: before.Reason, Message: before.Message}
 		}
 		if generation == 0 {
 			generation = before.ObservedGeneration
@@ -55,7 +56,7 @@ func WithoutResizeInProgress(s v1.PodStatus) v1.PodStatus {
 	return podstatus.Without(s, v1.PodResizeInProgress)
 }
 
-func withResize(s v1.PodStatus, t v1.PodConditionType, generation int64, why Reason, now time.Time) v1.PodStatus {
+func withResize(s v1.PodStatus, t v1.PodConditionType, generation int64, why podwright.Reason, now time.Time) v1.PodStatus {
 	at := metav1.NewTime(now)
 	c := v1.PodCondition{
 		Type: t, Status: v1.ConditionTrue, Reason: why.Reason, Message: why.Message,

@@ -55,5 +55,5 @@
 // probe the probe results. It encrypts nothing. A status contains termination messages, so only
 // the owner can read the files.
 //
-// Runnable example: Example in example_test.go.
+// Runnable examples: Example and ExampleNewStage in example_test.go.
 package checkpoint

@@ -1,16 +1,19 @@
 package checkpoint_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log"
 	"os"
 	"path/filepath"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/podworkers/stages"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status/checkpoint"
 )
@@ -61,4 +64,44 @@ func Example() {
 	// Output:
 	// uid-1 was Running ready true restarts 3
 	// uid-2 is new
+}
+
+// The stage of records in a folder of their own. An agent adds it to its list of stages.
+func ExampleNewStage() {
+	root, err := os.MkdirTemp("", "records")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(root)
+	store, err := checkpoint.New(checkpoint.Config{File: func(uid types.UID) string { return filepath.Join(root, string(uid)+".json") }})
+	if err != nil {
+		log.Fatal(err)
+	}
+	records, err := checkpoint.NewStage(store, func(context.Context) (uids []types.UID, err error) {
+		files, err := os.ReadDir(root)
+		for _, f := range files {
+			uid, _, _ := strings.Cut(f.Name(), ".")
+			uids = append(uids, types.UID(uid))
+		}
+		return uids, err
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	list, err := stages.New(stages.Config{Stages: []stages.Entry{{Name: "records", Release: stages.Gone, Stage: records}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// The record remains of a pod that ended while no agent ran.
+	if err := store.Save("uid-1", checkpoint.Record{Status: v1.PodStatus{Phase: v1.PodRunning}}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(list.Leftovers(context.Background()))
+	fmt.Println(list.Release(context.Background(), "uid-1", stages.Gone))
+	fmt.Println(list.Leftovers(context.Background()))
+	// Output:
+	// map[uid-1:[records]] <nil>
+	// <nil>
+	// map[] <nil>
 }

@@ -21,12 +21,12 @@ type State int8
 
 // The states of a pod.
 const (
-	// Unseen means that the pod's record was not recalled yet. Save has no effect.
-	Unseen State = iota
-	// Kept means that the pod's record was recalled. Save stores changes.
-	Kept
-	// Forgotten means that the pod's record was removed. Save has no effect.
-	Forgotten
+	// StateUnseen means that the pod's record was not recalled yet. Save has no effect.
+	StateUnseen State = iota
+	// StateKept means that the pod's record was recalled. Save stores changes.
+	StateKept
+	// StateForgotten means that the pod's record was removed. Save has no effect.
+	StateForgotten
 )
 
 // KeeperConfig configures a Keeper. Store is required.
@@ -38,7 +38,7 @@ type KeeperConfig struct {
 	// HeldBack returns Record.HeldBack for a pod. It must not call the Keeper. Optional: without
 	// it records have none.
 	HeldBack func(types.UID) map[string]string
-	// Logger receives unusable records. Default: no log.
+	// Logger receives unusable records, and the first pod without a folder. Default: no log.
 	Logger *slog.Logger
 }
 
@@ -49,6 +49,8 @@ type KeeperConfig struct {
 // the moment when it is stopped because no source names it any longer, not only after its end.
 type Keeper struct {
 	cfg KeeperConfig
+
+	noFolder sync.Once // a pod that runs has no folder
 
 	mu     sync.Mutex
 	states map[types.UID]State
@@ -78,18 +80,18 @@ func (k *Keeper) setState(uid types.UID, s State) {
 	k.states[uid] = s
 }
 
-// Pods returns the pods that are not Unseen, in no order.
+// Pods returns the pods that are not StateUnseen, in no order.
 func (k *Keeper) Pods() []types.UID {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Collect(maps.Keys(k.states))
 }
 
-// Recall sets a pod to Kept, and returns its stored record, or nil without a usable one. It logs
+// Recall sets a pod to StateKept, and returns its stored record, or nil without a usable one. It logs
 // a lost record.
 func (k *Keeper) Recall(uid types.UID) *Record {
 	record, err := k.cfg.Store.Load(uid)
-	k.setState(uid, Kept)
+	k.setState(uid, StateKept)
 	switch {
 	case err == nil:
 		return &record
@@ -99,27 +101,33 @@ func (k *Keeper) Recall(uid types.UID) *Record {
 	return nil
 }
 
-// Save stores the record of a pod in state Kept: this status, its probe results and its held-back
+// Save stores the record of a pod in StateKept: this status, its probe results and its held-back
 // containers. It is a status.SinkFunc. It returns nil for a pod without a folder, which has no
-// state to lose. It ignores its context.
+// state to lose before its containers run; the first pod that runs without one is logged. It
+// ignores its context.
 func (k *Keeper) Save(_ context.Context, pod *v1.Pod, s *v1.PodStatus) error {
-	err := k.cfg.Store.SaveNewest(pod.UID, func() (Record, bool) {
-		return Record{Status: *s, Probes: k.cfg.Probes(pod.UID), HeldBack: k.cfg.HeldBack(pod.UID)}, k.State(pod.UID) == Kept
+	err := k.cfg.Store.saveNewest(pod.UID, func() (Record, bool) {
+		return Record{Status: *s, Probes: k.cfg.Probes(pod.UID), HeldBack: k.cfg.HeldBack(pod.UID)}, k.State(pod.UID) == StateKept
 	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return err
+	if slices.ContainsFunc(s.ContainerStatuses, func(c v1.ContainerStatus) bool { return c.State.Running != nil }) {
+		k.noFolder.Do(func() {
+			k.cfg.Logger.Warn("Checkpoint of pod not saved: the folder of Config.File does not exist", "podUID", pod.UID, "err", err)
+		})
+	}
+	return nil
 }
 
 // Forget removes the record of a pod. Later calls of Save have no effect until the next Recall. The
 // Keeper remembers the pod until Drop or Prune.
 func (k *Keeper) Forget(uid types.UID) error {
-	k.setState(uid, Forgotten)
+	k.setState(uid, StateForgotten)
 	return k.cfg.Store.Remove(uid)
 }
 
-// Drop sets a pod to Unseen. Its record stays.
+// Drop sets a pod to StateUnseen. Its record stays.
 func (k *Keeper) Drop(uid types.UID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,18 +34,25 @@ func TestKeeper(t *testing.T) {
 	pod.UID = "u1"
 	save := func() error { return k.Save(t.Context(), pod, &v1.PodStatus{Phase: v1.PodRunning}) }
 
-	require.Equal(t, checkpoint.Unseen, k.State("u1"))
+	require.Equal(t, checkpoint.StateUnseen, k.State("u1"))
 	require.NoError(t, save())
 	require.NoFileExists(t, file, "no Recall yet")
 	require.Nil(t, k.Recall("u1"))
-	require.Equal(t, checkpoint.Kept, k.State("u1"))
+	require.Equal(t, checkpoint.StateKept, k.State("u1"))
 	require.NoError(t, save(), "a missing folder is no error")
+	require.Empty(t, log.String())
+	running := v1.ContainerStatus{State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}
+	for range 2 {
+		require.NoError(t, k.Save(t.Context(), pod, &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{running}}))
+	}
+	require.Equal(t, 1, strings.Count(log.String(), filepath.Dir(file)), log.String())
+	log.Reset()
 	require.NoError(t, os.Mkdir(filepath.Dir(file), 0o750))
 	require.NoError(t, save())
 	require.Equal(t, &checkpoint.Record{Status: v1.PodStatus{Phase: v1.PodRunning}, Probes: results, HeldBack: map[string]string{"app": "u1/key"}}, k.Recall("u1"))
 
 	require.NoError(t, k.Forget("u1"))
-	require.Equal(t, checkpoint.Forgotten, k.State("u1"))
+	require.Equal(t, checkpoint.StateForgotten, k.State("u1"))
 	require.NoError(t, save())
 	require.NoFileExists(t, file, "Save after Forget stores no record")
 	require.Nil(t, k.Recall("u1"), "the next pod with the UID")

@@ -13,16 +13,16 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// Stage releases the records of a Store with their pods. It is a stage of package
-// podworkers/stages for the moment stages.Gone. In the list of stages it follows the pod's
-// folder, which usually contains the records. Use NewStage.
+// Stage releases the records of a Store with their pods. It is for records outside of the pods'
+// folders: if a pod ended while no agent ran, the removal of its folder would leave its record. It
+// is a stage of package podworkers/stages for the moment stages.Gone. Use NewStage.
 type Stage struct {
 	store *Store
 	pods  func(context.Context) ([]types.UID, error)
 }
 
 // NewStage returns the Stage of a Store. pods lists every pod that may have a record, such as the
-// pods with a folder.
+// file names in a folder of records.
 func NewStage(store *Store, pods func(context.Context) ([]types.UID, error)) (*Stage, error) {
 	if err := errors.Join(fields.Required("checkpoint: NewStage: store", store), fields.Required("checkpoint: NewStage: pods", pods)); err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 )
 
 func TestStage(t *testing.T) {
-	stagestest.Run(t, func(t testing.TB) stagestest.Harness {
+	stagestest.Run(t, func(t testing.TB) stagestest.Subject {
 		dir := t.TempDir()
 		file := func(uid types.UID) string { return filepath.Join(dir, string(uid), "status.json") }
 		part := func(suffix string) func(*v1.Pod) error {
@@ -28,7 +28,7 @@ func TestStage(t *testing.T) {
 			}
 		}
 		var store *checkpoint.Store
-		return stagestest.Harness{
+		return stagestest.Subject{
 			Open: func() (stages.Stage, error) {
 				var err error
 				store, err = checkpoint.New(checkpoint.Config{File: file})

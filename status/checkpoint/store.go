@@ -114,13 +114,13 @@ func (s *Store) lock(uid types.UID) (e *entry, release func()) {
 // of its conditions are shortened. If that is not enough, Save returns ErrTooLarge and the file
 // stays unchanged. It returns fs.ErrNotExist if the folder does not exist.
 func (s *Store) Save(uid types.UID, r Record) error {
-	return s.SaveNewest(uid, func() (Record, bool) { return r, true })
+	return s.saveNewest(uid, func() (Record, bool) { return r, true })
 }
 
-// SaveNewest is Save for a record that several goroutines change: it calls newest under the pod's
+// saveNewest is Save for a record that several goroutines change: it calls newest under the pod's
 // lock, so that an older record never replaces a newer one. If newest returns false, no record is
 // saved. newest must not call the Store.
-func (s *Store) SaveNewest(uid types.UID, newest func() (Record, bool)) error {
+func (s *Store) saveNewest(uid types.UID, newest func() (Record, bool)) error {
 	e, release := s.lock(uid)
 	defer release()
 	r, ok := newest()

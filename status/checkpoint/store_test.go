@@ -284,7 +284,7 @@ func TestConcurrentUse(t *testing.T) {
 				mu.Lock()
 				newest++
 				mu.Unlock()
-				err := s.SaveNewest(uid, func() (Record, bool) {
+				err := s.saveNewest(uid, func() (Record, bool) {
 					mu.Lock()
 					defer mu.Unlock()
 					return aRecord(newest), true
@@ -302,7 +302,7 @@ func TestConcurrentUse(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, newest, got.Status.ContainerStatuses[0].RestartCount)
 	require.Len(t, s.pods, 1)
-	require.NoError(t, s.SaveNewest(uid, func() (Record, bool) { return Record{}, false }))
+	require.NoError(t, s.saveNewest(uid, func() (Record, bool) { return Record{}, false }))
 	got, err = s.Load(uid)
 	require.NoError(t, err)
 	require.Equal(t, newest, got.Status.ContainerStatuses[0].RestartCount)

@@ -62,6 +62,9 @@ func New(cfg Config) (*Sink, error) {
 	if err := s.load(cfg.Logger); err != nil {
 		return nil, fmt.Errorf("filesink: %w", err)
 	}
+	if err := fs.RemoveTemporary(s.path); err != nil {
+		return nil, fmt.Errorf("filesink: %w", err)
+	}
 	s.changes++
 	return s, s.write(s.changes)
 }

@@ -123,8 +123,11 @@ func TestARestartShowsThePodsAsTheyWere(t *testing.T) {
 	s := open(t, path)
 	require.NoError(t, s.Put(newPod("web", "u1")))
 	patch(t, s, newPod("web", "u1"), v1.PodRunning)
+	killed := filepath.Join(filepath.Dir(path), ".status.json.tmp-1") // of a killed writer
+	require.NoError(t, os.WriteFile(killed, nil, 0o600))
 
 	again := open(t, path)
+	require.NoFileExists(t, killed)
 	got, err := again.Get(t.Context(), refOf(newPod("web", "u1")))
 	require.NoError(t, err)
 	require.Equal(t, v1.PodRunning, got.Status.Phase)

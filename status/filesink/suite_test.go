@@ -1,6 +1,7 @@
 package filesink_test
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -14,8 +15,9 @@ import (
 
 // filesink implements the contract of a status.Sink, as seen by readers of the file.
 func TestSuite(t *testing.T) {
-	statustest.Run(t, func(t testing.TB) statustest.Harness {
-		path := filepath.Join(t.TempDir(), "status.json")
+	statustest.Run(t, func(t testing.TB) statustest.Subject {
+		path := filepath.Join(t.TempDir(), "status", "status.json")
+		require.NoError(t, os.Mkdir(filepath.Dir(path), 0o750))
 		s, err := filesink.New(filesink.Config{Path: path})
 		require.NoError(t, err)
 		pod := func(namespace, name string) *v1.Pod {
@@ -27,7 +29,7 @@ func TestSuite(t *testing.T) {
 			}
 			return nil
 		}
-		return statustest.Harness{
+		return statustest.Subject{
 			Sink: s,
 			Create: func(p *v1.Pod) *v1.Pod {
 				require.NoError(t, s.Put(p.DeepCopy()))
@@ -42,6 +44,13 @@ func TestSuite(t *testing.T) {
 				require.NoError(t, err)
 			},
 			Remove: func(namespace, name string) { require.NoError(t, s.Remove(pod(namespace, name))) },
+			Fail: func(fail bool) { // the folder of the file is missing
+				from, to := filepath.Dir(path), filepath.Dir(path)+".away"
+				if !fail {
+					from, to = to, from
+				}
+				require.NoError(t, os.Rename(from, to))
+			},
 		}
 	})
 }

@@ -15,18 +15,18 @@ type Setter func(status *v1.NodeStatus, facts *Facts)
 // Setters returns the setters of a node agent, in the order of their calls.
 func Setters() []Setter {
 	return []Setter{
-		SetAddresses,
+		setAddresses,
 		SetMachine,
-		SetPlugins,
+		setPlugins,
 		SetAllocatable,
-		SetVersions,
-		SetEndpoints,
-		SetImages,
-		SetHandlers,
-		SetFeatures,
-		SetPressure,
-		SetReady,
-		SetVolumesInUse,
+		setVersions,
+		setEndpoints,
+		setImages,
+		setHandlers,
+		setFeatures,
+		setPressure,
+		setReady,
+		setVolumesInUse,
 	}
 }
 

@@ -190,7 +190,7 @@ func TestAllocatableWithoutCapacity(t *testing.T) {
 		status := v1.NodeStatus{Allocatable: before}
 		SetAllocatable(&status, plugins)
 		require.Equal(t, v1.NodeStatus{Allocatable: before}, status)
-		SetPlugins(&status, plugins)
+		setPlugins(&status, plugins)
 		SetAllocatable(&status, plugins)
 		require.Equal(t, map[string]string{"example.com/gpu": "4"}, quantities(status.Capacity))
 		require.Equal(t, map[string]string{"example.com/gpu": "3"}, quantities(status.Allocatable))
@@ -202,7 +202,7 @@ func TestIsExtended(t *testing.T) {
 		"example.com/gpu": true, "cpu": false, "hugepages-2Mi": false, "kubernetes.io/x": false, "node.kubernetes.io/x": false,
 		"attachable-volumes-csi-x": false, "requests.example.com/gpu": false,
 	} {
-		require.Equal(t, want, IsExtended(name), name)
+		require.Equal(t, want, isExtended(name), name)
 	}
 }
 

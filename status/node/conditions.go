@@ -87,8 +87,8 @@ func (p pressure) set(status *v1.NodeStatus, facts *Facts, short bool) {
 	SetCondition(status, facts, c)
 }
 
-// SetPressure sets the conditions MemoryPressure, DiskPressure and PIDPressure.
-func SetPressure(status *v1.NodeStatus, facts *Facts) {
+// setPressure sets the conditions MemoryPressure, DiskPressure and PIDPressure.
+func setPressure(status *v1.NodeStatus, facts *Facts) {
 	if facts.Pressure == nil {
 		return
 	}
@@ -97,8 +97,8 @@ func SetPressure(status *v1.NodeStatus, facts *Facts) {
 	pidPressure().set(status, facts, facts.Pressure.PID)
 }
 
-// SetReady sets the condition Ready. It depends on the capacity from earlier setters.
-func SetReady(status *v1.NodeStatus, facts *Facts) {
+// setReady sets the condition Ready. It depends on the capacity from earlier setters.
+func setReady(status *v1.NodeStatus, facts *Facts) {
 	c := v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"}
 	if why := notReadyReasons(status, facts); len(why) > 0 {
 		c.Status, c.Reason, c.Message = v1.ConditionFalse, "KubeletNotReady", aggregate(why)

@@ -69,7 +69,7 @@ func TestPressure(t *testing.T) {
 	require.Equal(t, *Condition(status, v1.NodeDiskPressure), *Condition(unknown, v1.NodeDiskPressure), "pressure was not measured")
 }
 
-// SetReady repairs a condition that others have changed or duplicated.
+// setReady repairs a condition that others have changed or duplicated.
 func TestConditionsAreRepaired(t *testing.T) {
 	old := &v1.NodeStatus{Conditions: []v1.NodeCondition{
 		{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "Edited"},

@@ -13,16 +13,16 @@ const (
 	maxNames         = 5
 )
 
-// SetAddresses sets the addresses of the node.
-func SetAddresses(status *v1.NodeStatus, facts *Facts) {
+// setAddresses sets the addresses of the node.
+func setAddresses(status *v1.NodeStatus, facts *Facts) {
 	if facts.Addresses != nil {
 		status.Addresses = slices.Clone(facts.Addresses)
 	}
 }
 
-// SetVersions sets the versions of the node's software. It clears the version of kube-proxy,
+// setVersions sets the versions of the node's software. It clears the version of kube-proxy,
 // which is unknown.
-func SetVersions(status *v1.NodeStatus, facts *Facts) {
+func setVersions(status *v1.NodeStatus, facts *Facts) {
 	v := facts.Versions
 	if v == nil {
 		return
@@ -37,14 +37,14 @@ func SetVersions(status *v1.NodeStatus, facts *Facts) {
 	}
 }
 
-// SetEndpoints sets the port of the agent's API.
-func SetEndpoints(status *v1.NodeStatus, facts *Facts) {
+// setEndpoints sets the port of the agent's API.
+func setEndpoints(status *v1.NodeStatus, facts *Facts) {
 	status.DaemonEndpoints.KubeletEndpoint.Port = facts.Port
 }
 
-// SetImages sets the largest images, the largest first, with up to five names each, digests
+// setImages sets the largest images, the largest first, with up to five names each, digests
 // before tags.
-func SetImages(status *v1.NodeStatus, facts *Facts) {
+func setImages(status *v1.NodeStatus, facts *Facts) {
 	if facts.Images == nil {
 		return
 	}
@@ -62,8 +62,8 @@ func SetImages(status *v1.NodeStatus, facts *Facts) {
 	status.Images = images
 }
 
-// SetHandlers sets the runtime's handlers, sorted by name.
-func SetHandlers(status *v1.NodeStatus, facts *Facts) {
+// setHandlers sets the runtime's handlers, sorted by name.
+func setHandlers(status *v1.NodeStatus, facts *Facts) {
 	if facts.Handlers == nil {
 		return
 	}
@@ -77,8 +77,8 @@ func SetHandlers(status *v1.NodeStatus, facts *Facts) {
 	status.RuntimeHandlers = handlers
 }
 
-// SetFeatures sets the runtime's features and the agent's declared features, sorted.
-func SetFeatures(status *v1.NodeStatus, facts *Facts) {
+// setFeatures sets the runtime's features and the agent's declared features, sorted.
+func setFeatures(status *v1.NodeStatus, facts *Facts) {
 	if facts.Features != nil {
 		supported := facts.Features.SupplementalGroupsPolicy
 		status.Features = &v1.NodeFeatures{SupplementalGroupsPolicy: &supported}
@@ -88,8 +88,8 @@ func SetFeatures(status *v1.NodeStatus, facts *Facts) {
 	}
 }
 
-// SetVolumesInUse sets the volumes that must not be detached, sorted.
-func SetVolumesInUse(status *v1.NodeStatus, facts *Facts) {
+// setVolumesInUse sets the volumes that must not be detached, sorted.
+func setVolumesInUse(status *v1.NodeStatus, facts *Facts) {
 	if facts.VolumesInUse != nil {
 		status.VolumesInUse = slices.Sorted(slices.Values(facts.VolumesInUse))
 	}

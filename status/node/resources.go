@@ -32,7 +32,7 @@ func SetMachine(status *v1.NodeStatus, facts *Facts) {
 		}
 	}
 	for size, bytes := range m.HugePages {
-		status.Capacity[HugePages(size)] = *resource.NewQuantity(bytes, resource.BinarySI)
+		status.Capacity[hugePages(size)] = *resource.NewQuantity(bytes, resource.BinarySI)
 	}
 	status.Capacity[v1.ResourceCPU] = *resource.NewQuantity(m.Cores, resource.DecimalSI)
 	status.Capacity[v1.ResourceMemory] = *resource.NewQuantity(m.Memory, resource.BinarySI)
@@ -50,8 +50,8 @@ func podLimit(facts *Facts) int64 {
 	return limit
 }
 
-// HugePages returns the resource name of huge pages of a size in bytes.
-func HugePages(size int64) v1.ResourceName {
+// hugePages returns the resource name of huge pages of a size in bytes.
+func hugePages(size int64) v1.ResourceName {
 	return v1.ResourceName(v1.ResourceHugePagesPrefix + resource.NewQuantity(size, resource.BinarySI).String())
 }
 
@@ -59,8 +59,8 @@ func isHugePages(name v1.ResourceName) bool {
 	return strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
 }
 
-// SetPlugins sets the capacity of the plugins' resources.
-func SetPlugins(status *v1.NodeStatus, facts *Facts) {
+// setPlugins sets the capacity of the plugins' resources.
+func setPlugins(status *v1.NodeStatus, facts *Facts) {
 	for name, amount := range facts.Plugins {
 		if status.Capacity == nil {
 			status.Capacity = v1.ResourceList{}
@@ -108,16 +108,16 @@ func take(list v1.ResourceList, name v1.ResourceName, amount resource.Quantity) 
 func ZeroExtended(status *v1.NodeStatus) {
 	for _, list := range []v1.ResourceList{status.Capacity, status.Allocatable} {
 		for name := range list {
-			if IsExtended(name) {
+			if isExtended(name) {
 				list[name] = *resource.NewQuantity(0, resource.DecimalSI)
 			}
 		}
 	}
 }
 
-// IsExtended reports whether a resource is an extended resource: its name has a domain other than
+// isExtended reports whether a resource is an extended resource: its name has a domain other than
 // Kubernetes' own.
-func IsExtended(name v1.ResourceName) bool {
+func isExtended(name v1.ResourceName) bool {
 	text := string(name)
 	return strings.Contains(text, "/") && !strings.Contains(text, v1.ResourceDefaultNamespacePrefix) &&
 		!strings.HasPrefix(text, v1.DefaultResourceRequestsPrefix)

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/difference"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/writer"
@@ -39,7 +40,7 @@ func convergence(s *fixture) (err error) {
 	}
 	for _, state := range []*v1.PodStatus{first(), second(), third()} {
 		for _, ref := range refs {
-			m.Set(s.Pod(ref.Namespace, ref.Name), *state)
+			m.Set(s.made[ref], *state)
 		}
 	}
 	for _, ref := range refs {
@@ -57,7 +58,7 @@ func (s *fixture) checkDelivered(m *writer.Writer, ref status.Ref) error {
 	}
 	c := podfacts.Condition(pod.Status.Conditions, v1.PodReady)
 	if pod.Status.Phase != v1.PodFailed || pod.Status.Reason != "Evicted" || c == nil || c.Status != v1.ConditionFalse {
-		return fmt.Errorf("pod %v does not have the last status: %v", ref, pod.Status)
+		return fmt.Errorf("pod %v does not have the last status:\n%s", ref, difference.Of(pod.Status, third()))
 	}
 	for _, x := range m.Explain(ref.UID) {
 		if x.Why != "" {

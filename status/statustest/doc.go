@@ -1,5 +1,6 @@
 // Package statustest tests writers of pod statuses and implementations of status.Sink: it has an
-// in-memory status.Sink with faults, and a suite for the contract of status.Sink.
+// in-memory status.Sink with faults, and a suite for the contracts of status.Sink and
+// status.Receiver.
 //
 // # In-memory sink
 //
@@ -18,9 +19,9 @@
 // # Tests of your own sink
 //
 //	func TestMySink(t *testing.T) {
-//		statustest.Run(t, func(t testing.TB) statustest.Harness {
+//		statustest.Run(t, func(t testing.TB) statustest.Subject {
 //			server := startMyServer(t)
-//			return statustest.Harness{
+//			return statustest.Subject{
 //				Sink:   NewMySink(server),
 //				Create: server.Create,
 //				Pod:    server.Pod,
@@ -30,6 +31,15 @@
 //		})
 //	}
 //
-// Each rule of the contract is a subtest with its own harness. A function (status.SinkFunc) needs
-// no such test, and fails it because it stores no pods.
+// Each rule of the contract is a subtest with its own Subject. A function (status.SinkFunc) or
+// another status.Receiver is tested for the rules of Receivers: order, skipped and repeated statuses,
+// the end of the context, errors, and deletions if it is a status.DeletionReceiver. Its Subject needs
+// only Sink and Pod, which reads the destination:
+//
+//	statustest.Subject{
+//		Sink: status.SinkFunc(client.Publish),
+//		Pod:  broker.Pod,                // its status, or nil
+//		Fail: broker.RefuseMessages,     // optional
+//		Hang: broker.HoldConnections,    // optional
+//	}
 package statustest

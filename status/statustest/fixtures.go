@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/difference"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/internal/podstatus"
@@ -19,29 +21,46 @@ const namespace = "statustest"
 
 // fixture is the environment of a rule. It starts with one pod with the status first.
 type fixture struct {
-	Harness
+	Subject
 	ctx context.Context
 	ref status.Ref
+	// made are the created pods.
+	made map[status.Ref]*v1.Pod
 }
 
-func (r rule) run(ctx context.Context, h Harness) (err error) {
-	s := &fixture{Harness: h, ctx: ctx}
+func (r rule) run(ctx context.Context, h Subject) (err error) {
+	s := newFixture(ctx, h)
 	if s.ref, err = s.create("pod", "uid-pod"); err != nil {
 		return err
 	}
 	return r.check(s)
 }
 
+func newFixture(ctx context.Context, h Subject) *fixture {
+	return &fixture{Subject: h, ctx: ctx, made: map[status.Ref]*v1.Pod{}}
+}
+
 func (s *fixture) create(name string, uid types.UID) (status.Ref, error) {
-	pod := s.Create(&v1.Pod{
+	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid},
 		Spec:       v1.PodSpec{NodeName: "node", Containers: []v1.Container{{Name: "app", Image: "image"}}},
 		Status:     *first(),
-	})
-	if pod == nil || pod.UID == "" || pod.UID == s.ref.UID {
-		return status.Ref{}, errors.New("statustest: Harness.Create returned no pod, or a pod without a new UID")
 	}
-	return status.Ref{Namespace: namespace, Name: name, UID: pod.UID}, nil
+	if s.Create != nil {
+		pod = s.Create(pod)
+	}
+	if pod == nil || pod.UID == "" || pod.UID == s.ref.UID {
+		return status.Ref{}, errors.New("statustest: Subject.Create returned no pod, or a pod without a new UID")
+	}
+	ref := status.Ref{Namespace: namespace, Name: name, UID: pod.UID}
+	s.made[ref] = pod
+	if !receives(s.Subject) {
+		return ref, nil
+	}
+	unchanged := pod.DeepCopy()
+	err := s.write(s.ctx, ref, nil, first())
+	s.made[ref] = unchanged
+	return ref, err
 }
 
 func (s *fixture) recreate() (status.Ref, error) {
@@ -109,16 +128,25 @@ func third() *v1.PodStatus {
 
 // shows returns an error if a pod's status differs from want in the node agent's part.
 func shows(pod *v1.Pod, want *v1.PodStatus) error {
-	if pod == nil {
+	switch {
+	case pod == nil:
 		return errors.New("the pod does not exist")
+	case podstatus.Equal(&pod.Status, want) && sameTransitions(pod.Status.Conditions, want.Conditions):
+		return nil
 	}
-	if !podstatus.Equal(&pod.Status, want) {
-		return fmt.Errorf("the status is\n%v\nand must be\n%v", pod.Status, *want)
+	return fmt.Errorf("the status differs:\n%s", difference.Of(podstatus.Own(&pod.Status), podstatus.Own(want)))
+}
+
+func sameTransitions(got, want []v1.PodCondition) bool {
+	return !slices.ContainsFunc(want, func(c v1.PodCondition) bool {
+		return !podfacts.Condition(got, c.Type).LastTransitionTime.Time.Equal(c.LastTransitionTime.Time)
+	})
+}
+
+// named returns the identity of a pod for messages.
+func named(pod *v1.Pod) string {
+	if pod == nil {
+		return "no pod"
 	}
-	for _, c := range want.Conditions {
-		if got := podfacts.Condition(pod.Status.Conditions, c.Type); !got.LastTransitionTime.Time.Equal(c.LastTransitionTime.Time) {
-			return fmt.Errorf("condition %s: the transition time is %v and must be %v", c.Type, got.LastTransitionTime, c.LastTransitionTime)
-		}
-	}
-	return nil
+	return status.Ref{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}.String()
 }

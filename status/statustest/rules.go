@@ -9,7 +9,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podfacts"
@@ -26,7 +25,7 @@ func getCurrent(s *fixture) error {
 		case err != nil:
 			return fmt.Errorf("Get: %w", err)
 		case pod == nil || pod.UID != s.ref.UID || pod.Name != s.ref.Name || pod.Namespace != s.ref.Namespace:
-			return fmt.Errorf("Get returned another pod: %v", pod)
+			return fmt.Errorf("Get returned another pod: %s", named(pod))
 		case podfacts.Condition(pod.Status.Conditions, "example.com/gate") == nil || podfacts.Condition(pod.Status.Conditions, "example.com/gate").Status != value:
 			return errors.New("Get returned the pod without an earlier change")
 		}
@@ -44,7 +43,7 @@ func getOther(s *fixture) error {
 	}
 	pod, err := s.Sink.Get(s.ctx, s.ref)
 	if err != nil || pod == nil || pod.UID != new.UID {
-		return fmt.Errorf("Get with the UID of the previous pod returned %v, %v instead of the pod with the name", pod, err)
+		return fmt.Errorf("Get with the UID of the previous pod returned %s, %v instead of the pod with the name", named(pod), err)
 	}
 	return nil
 }
@@ -52,11 +51,11 @@ func getOther(s *fixture) error {
 func getNone(s *fixture) error {
 	missing := status.Ref{Namespace: namespace, Name: "nobody", UID: "uid"}
 	if pod, err := s.Sink.Get(s.ctx, missing); !errors.Is(err, status.ErrNotFound) {
-		return fmt.Errorf("Get of a missing pod returned %v, %v instead of ErrNotFound", pod, err)
+		return fmt.Errorf("Get of a missing pod returned %s, %v instead of ErrNotFound", named(pod), err)
 	}
 	s.Remove(s.ref.Namespace, s.ref.Name)
 	if pod, err := s.Sink.Get(s.ctx, s.ref); !errors.Is(err, status.ErrNotFound) {
-		return fmt.Errorf("Get of a removed pod returned %v, %v instead of ErrNotFound", pod, err)
+		return fmt.Errorf("Get of a removed pod returned %s, %v instead of ErrNotFound", named(pod), err)
 	}
 	return nil
 }
@@ -72,11 +71,18 @@ func (s *fixture) patch(states ...*v1.PodStatus) (pod *v1.Pod, err error) {
 	return pod, nil
 }
 
-func patchWrites(s *fixture) error {
-	if _, err := s.patch(second(), third()); err != nil {
-		return err
+func writes(s *fixture) error {
+	before := first()
+	for _, next := range []*v1.PodStatus{second(), third()} {
+		if err := s.write(s.ctx, s.ref, before, next); err != nil {
+			return err
+		}
+		if err := shows(s.pod(), next); err != nil {
+			return err
+		}
+		before = next
 	}
-	return shows(s.pod(), third())
+	return nil
 }
 
 func patchRemoves(s *fixture) error {
@@ -103,7 +109,7 @@ func patchReturns(s *fixture) error {
 		return errors.New("the pod returned by Patch lacks a condition that another component added")
 	}
 	if pod.UID != s.ref.UID || pod.Name != s.ref.Name || pod.Namespace != s.ref.Namespace {
-		return fmt.Errorf("Patch returned another pod: %s/%s(%s)", pod.Namespace, pod.Name, pod.UID)
+		return fmt.Errorf("Patch returned another pod: %s", named(pod))
 	}
 	older, errOlder := strconv.ParseUint(before.ResourceVersion, 10, 64)
 	newer, errNewer := strconv.ParseUint(pod.ResourceVersion, 10, 64)
@@ -140,12 +146,11 @@ func patchKeepsConditions(s *fixture) error {
 	return nil
 }
 
-func patchAgain(s *fixture) error {
-	if _, err := s.patch(second()); err != nil {
-		return err
-	}
-	if _, err := s.Sink.Patch(s.ctx, s.ref, first(), second()); err != nil {
-		return fmt.Errorf("repeated patch: %w", err)
+func again(s *fixture) error {
+	for range 2 {
+		if err := s.write(s.ctx, s.ref, first(), second()); err != nil {
+			return fmt.Errorf("repeated call: %w", err)
+		}
 	}
 	return shows(s.pod(), second())
 }
@@ -182,18 +187,6 @@ func patchNone(s *fixture) error {
 	}
 	if s.Pod(ref.Namespace, ref.Name) != nil {
 		return errors.New("Patch of a missing pod created it")
-	}
-	return nil
-}
-
-func patchArguments(s *fixture) error {
-	old, new := first(), third()
-	if _, err := s.Sink.Patch(s.ctx, s.ref, old, new); err != nil {
-		return fmt.Errorf("Patch: %w", err)
-	}
-	s.edit(func(now *v1.PodStatus) { overwrite(now) })
-	if !equality.Semantic.DeepEqual(old, first()) || !equality.Semantic.DeepEqual(new, third()) {
-		return errors.New("Patch changed its arguments")
 	}
 	return nil
 }
@@ -244,10 +237,11 @@ func concurrentCalls(s *fixture) error {
 	var busy sync.WaitGroup
 	for i, ref := range refs {
 		busy.Go(func() {
-			_, errs[i] = s.Sink.Get(s.ctx, ref)
+			if !receives(s.Subject) {
+				_, errs[i] = s.Sink.Get(s.ctx, ref)
+			}
 			for _, to := range [][2]*v1.PodStatus{{first(), second()}, {second(), third()}} {
-				_, err := s.Sink.Patch(s.ctx, ref, to[0], to[1])
-				errs[i] = errors.Join(errs[i], err)
+				errs[i] = errors.Join(errs[i], s.write(s.ctx, ref, to[0], to[1]))
 			}
 		})
 	}
@@ -263,29 +257,26 @@ func concurrentCalls(s *fixture) error {
 	return nil
 }
 
-// cancelledContext calls Patch with a cancelled context. The call may take effect or not, but it
+// cancelledContext writes with a cancelled context. The call may take effect or not, but it
 // must return promptly, and its result must match its effect.
 func cancelledContext(s *fixture) error {
 	ctx, cancel := context.WithCancel(s.ctx)
 	cancel()
 	done := make(chan error, 1)
-	go func() {
-		_, err := s.Sink.Patch(ctx, s.ref, first(), second())
-		done <- err
-	}()
+	go func() { done <- s.write(ctx, s.ref, first(), second()) }()
 	timer := time.NewTimer(ruleTimeout)
 	defer timer.Stop()
 	var err error
 	select {
 	case err = <-done:
 	case <-timer.C:
-		return errors.New("Patch did not return after the end of its context")
+		return errors.New("the call did not return after the end of its context")
 	}
 	if err == nil {
 		return shows(s.pod(), second())
 	}
-	if errors.Is(err, status.ErrNotFound) || errors.Is(err, status.ErrConflict) {
-		return fmt.Errorf("Patch reported the end of the context as another error: %w", err)
+	if !receives(s.Subject) && (errors.Is(err, status.ErrNotFound) || errors.Is(err, status.ErrConflict)) {
+		return fmt.Errorf("the call reported the end of the context as another error: %w", err)
 	}
 	return nil
 }
@@ -298,7 +289,7 @@ func deleteNow(s *fixture) error {
 		return fmt.Errorf("Delete: %w", err)
 	}
 	if pod := s.pod(); pod != nil {
-		return fmt.Errorf("the pod still exists after Delete: %s(%s)", pod.Name, pod.UID)
+		return fmt.Errorf("the pod still exists after Delete: %s", named(pod))
 	}
 	return nil
 }

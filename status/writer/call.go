@@ -35,6 +35,12 @@ type facts struct {
 
 // next returns the next call, or false without one. The caller must call done after each call.
 func (s *slot) next(f facts) (c call, ok bool) {
+	if s.dropped {
+		if s.at.After(f.now) {
+			return c, false
+		}
+		return s.call(call{kind: deleting, pod: s.pod}), true
+	}
 	s.refresh(f)
 	f.mayStillRun = f.mayStillRun && !s.finished
 	for s.toWrite() || s.toDelete() {

@@ -31,7 +31,8 @@
 // written to their mirror pods if the sink has them.
 //
 // A sink that implements status.Receiver receives each newest status as a whole; its Get, Patch
-// and Delete are not called.
+// and Delete are not called. If it implements status.DeletionReceiver, it also receives the
+// deletion of each pod, once and after the last status.
 //
 // # Writes before an action
 //
@@ -44,5 +45,6 @@
 // The Writer itself stores nothing beyond the process. After a restart, Restore returns to it the
 // statuses that a sink has stored.
 //
-// Runnable examples: ExampleWriter and ExampleWriter_sinkFunc in example_test.go.
+// Runnable examples: ExampleWriter, ExampleWriter_sinkFunc and ExampleWriter_deletion in
+// example_test.go.
 package writer

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/statustest"
@@ -69,5 +70,39 @@ func ExampleWriter_sinkFunc() {
 	fmt.Println(<-ended)
 	// Output:
 	// web is Running
+	// <nil>
+}
+
+// topic publishes statuses, and the deletions of pods.
+type topic struct{ status.SinkFunc }
+
+func (topic) ReceiveDeletion(_ context.Context, pod *v1.Pod) error {
+	fmt.Println(pod.Name, "is deleted")
+	return nil
+}
+
+// A sink that implements status.DeletionReceiver receives the deletion of a pod after its last
+// status.
+func ExampleWriter_deletion() {
+	w, err := writer.New(writer.Config{Sinks: []writer.NamedSink{{
+		Name: "topic",
+		Sink: topic{func(_ context.Context, pod *v1.Pod, s *v1.PodStatus) error {
+			fmt.Println(pod.Name, "is", s.Phase)
+			return nil
+		}},
+	}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	w.Set(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1"}}, v1.PodStatus{Phase: v1.PodSucceeded})
+	w.Prune(func(types.UID) bool { return false }) // the agent does so when no source names the pod
+
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	fmt.Println(w.Run(ctx)) // an ending Run delivers the rest
+	// Output:
+	// web is Succeeded
+	// web is deleted
 	// <nil>
 }

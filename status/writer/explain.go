@@ -21,6 +21,9 @@ func (w *Writer) Explain(uid types.UID) []podwright.Explanation {
 	}
 	out := make([]podwright.Explanation, len(e.deliveries))
 	for i, d := range e.deliveries {
+		if deletion := d.target.deletions[uid]; deletion != nil {
+			d = deletion
+		}
 		out[i] = d.explain(time.Now())
 		out[i].Part = "status at " + d.target.name
 		if !w.ran && d.content == pending && d.err == nil {
@@ -52,7 +55,7 @@ func (s *slot) why() string {
 		return "the static pod has no mirror pod"
 	case s.wait == absent:
 		return "the sink has no pod of this name and UID"
-	case s.err != nil && s.finished && s.isDeleting():
+	case s.err != nil && (s.dropped || s.finished && s.isDeleting()):
 		return "the deletion failed"
 	case s.err != nil:
 		return "the status could not be written"
@@ -64,7 +67,7 @@ func (s *slot) why() string {
 		return "the write is queued: " + s.urgency().String()
 	case s.wait == drifted:
 		return "another client changed the status; it is written again"
-	case s.finished && s.isDeleting() && !s.mirror:
+	case s.dropped || s.finished && s.isDeleting() && !s.mirror:
 		return "the deletion is queued"
 	default:
 		return ""

@@ -105,6 +105,9 @@ func (w *Writer) SetProbed(c probe.Change) {
 // has a status. If a condition of the mirror's status, or of the pod's own without a mirror, has
 // changed later, it replaces the restored one, because an agent of another kind may have run
 // meanwhile and no condition may go back in time. The error is the same as for Set.
+//
+// A restored pod that Prune drops is deleted like any other. So an agent that passes to Restore every
+// pod that a DeletionReceiver has at its start misses no deletion, even after a crash.
 func (w *Writer) Restore(pod *v1.Pod, s v1.PodStatus) error {
 	if err := checkIdentity(pod); err != nil {
 		return err

@@ -49,6 +49,8 @@ type slot struct {
 	// finished is true if the pod has neither containers nor resources any longer, deleting if it
 	// has a deletion request.
 	finished, deleting bool
+	// dropped is true if the slot has only the deletion of a dropped pod, for a DeletionReceiver.
+	dropped bool
 
 	// ref identifies the pod to write. Its UID is empty for a static pod without a mirror. mirror
 	// is true if it is a mirror, lastMirror its UID in the newest facts.
@@ -178,6 +180,9 @@ func (s *slot) urgency() urgency {
 func (s *slot) toWrite() bool { return s.content == pending || s.content == unverified }
 
 func (s *slot) toDelete() bool {
+	if s.dropped {
+		return true
+	}
 	if s.content == restored || s.content == removed || s.mirror || s.receives || !s.finished || !s.isDeleting() {
 		return false
 	}

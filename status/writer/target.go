@@ -27,6 +27,7 @@ type target struct {
 	name     string
 	sink     status.Sink
 	receiver status.Receiver // nil if sink is no Receiver
+	deleter  status.DeletionReceiver
 	mirrors  bool
 	origin   bool
 	wake     run.Signal
@@ -38,6 +39,9 @@ type target struct {
 	// because two writes of a pod must not overlap.
 	writing map[types.UID]*delivery
 	queue   queue
+	// deletions has the deletions that a DeletionReceiver has not accepted. They precede all writes
+	// of the next pod with the UID.
+	deletions map[types.UID]*delivery
 	// writes counts towards the limit on parallel writes.
 	writes   int
 	failures int
@@ -56,8 +60,10 @@ func newTarget(w *Writer, index int, s NamedSink) *target {
 	t := &target{
 		w: w, index: index, name: s.Name, sink: s.Sink, origin: s.Origin,
 		wake: run.NewSignal(), writing: map[types.UID]*delivery{}, queue: newQueue(),
+		deletions: map[types.UID]*delivery{},
 	}
 	t.receiver, _ = s.Sink.(status.Receiver)
+	t.deleter, _ = s.Sink.(status.DeletionReceiver)
 	t.mirrors = s.Mirrors && t.receiver == nil
 	return t
 }
@@ -66,7 +72,15 @@ func (t *target) newDelivery(e *entry) *delivery {
 	return &delivery{entry: e, target: t, slot: slot{receives: t.receiver != nil, mirrors: t.mirrors, origin: t.origin}}
 }
 
-func (d *delivery) current() bool { return d.target.w.entries[d.entry.uid] == d.entry }
+func (d *delivery) current() bool {
+	return d.target.w.entries[d.entry.uid] == d.entry || d.target.deletions[d.entry.uid] == d
+}
+
+// blocked reports whether another write of the pod's UID must end first.
+func (d *delivery) blocked() bool {
+	deletion := d.target.deletions[d.entry.uid]
+	return d.target.writing[d.entry.uid] != nil || deletion != nil && deletion != d
+}
 
 // run writes until ctx is done. Then a Receiver receives its missing statuses within half of
 // ShutdownTimeout; failed calls are retried only once.
@@ -137,7 +151,7 @@ func (t *target) dispatch(ctx context.Context, writes *sync.WaitGroup) (until ti
 		if d, until = t.queue.pick(time.Now()); d == nil {
 			break
 		}
-		if t.writing[d.entry.uid] == nil { // otherwise the end of the current write queues it again
+		if !d.blocked() { // otherwise the end of the current write queues it again
 			t.begin(d)
 			writes.Go(func() { _ = t.write(ctx, d) })
 		}
@@ -160,6 +174,12 @@ func (t *target) flush(ctx context.Context, uid types.UID) error {
 	for {
 		t.w.mu.Lock()
 		e := t.w.entries[uid]
+		if deletion := t.deletions[uid]; deletion != nil && t.writing[uid] == nil {
+			if err := t.flushDeletion(ctx, deletion); err != nil {
+				return err
+			}
+			continue
+		}
 		if e == nil || !e.set {
 			t.w.mu.Unlock()
 			return nil
@@ -208,6 +228,10 @@ func (t *target) trackHealth(err error) {
 
 // recovered ends the waits after failures. The caller holds Writer.mu.
 func (t *target) recovered() {
+	for _, d := range t.deletions {
+		d.apply(sinkRecovered)
+		t.enqueue(d)
+	}
 	for _, e := range t.w.entries {
 		d := e.deliveries[t.index]
 		d.apply(sinkRecovered)

@@ -73,6 +73,7 @@ func (t *target) end(d *delivery) error {
 		close(d.ended)
 		d.ended = nil
 	}
+	t.endDeletion(d)
 	if e := t.w.entries[d.entry.uid]; e != nil {
 		t.enqueue(e.deliveries[t.index])
 		t.w.dropIfAccepted(e)
@@ -113,9 +114,11 @@ func (t *target) request(ctx context.Context, c call) (*v1.Pod, error) {
 		return t.sink.Patch(ctx, c.ref, c.old, c.new)
 	case receiving:
 		return nil, t.receiver.Receive(ctx, c.pod, c.new)
-	default:
-		return nil, t.sink.Delete(ctx, c.ref)
 	}
+	if t.deleter != nil {
+		return nil, t.deleter.ReceiveDeletion(ctx, c.pod)
+	}
+	return nil, t.sink.Delete(ctx, c.ref)
 }
 
 func (t *target) facts(uid types.UID) facts {

@@ -111,7 +111,8 @@ func (w *Writer) Pods() map[types.UID]*v1.Pod {
 	return out
 }
 
-// Forget drops a pod at once, including its unwritten changes.
+// Forget drops a pod at once, including its unwritten changes. A DeletionReceiver receives the
+// deletion.
 func (w *Writer) Forget(uid types.UID) {
 	uid = w.translate(uid)
 	w.mu.Lock()
@@ -122,7 +123,8 @@ func (w *Writer) Forget(uid types.UID) {
 }
 
 // Prune drops every pod that wanted rejects: Get and Pods no longer return it. Its unwritten
-// changes are still written, unless the sink has no such pod. Afterwards its state is dropped.
+// changes are still written, unless the sink has no such pod. Afterwards its state is dropped, and
+// a DeletionReceiver receives the deletion.
 // wanted is called without locks.
 func (w *Writer) Prune(wanted func(types.UID) bool) {
 	w.mu.Lock()
@@ -187,10 +189,11 @@ func (w *Writer) entry(uid types.UID) *entry {
 
 // drop removes an entry. A write in progress continues; its result is discarded.
 func (w *Writer) drop(e *entry) {
+	delete(w.entries, e.uid)
 	for _, d := range e.deliveries {
 		d.target.queue.remove(d)
+		d.target.deleted(d)
 	}
-	delete(w.entries, e.uid)
 }
 
 // dropIfAccepted drops a pod that was pruned, or that a sink has removed, once every sink has

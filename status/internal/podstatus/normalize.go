@@ -3,10 +3,11 @@ package podstatus
 import (
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/internal/clip"
 )
 
 // MaxTerminationText is the maximum size, in bytes, of termination messages in a pod's status.
@@ -95,7 +96,7 @@ func normalState(state v1.ContainerState, limit int) v1.ContainerState {
 		}
 	}
 	if t := state.Terminated; t != nil {
-		from, to, message := wholeSeconds(t.StartedAt), wholeSeconds(t.FinishedAt), cut(t.Message, limit)
+		from, to, message := wholeSeconds(t.StartedAt), wholeSeconds(t.FinishedAt), clip.Text(t.Message, limit)
 		if from != t.StartedAt || to != t.FinishedAt || message != t.Message {
 			ended := *t
 			ended.StartedAt, ended.FinishedAt, ended.Message = from, to, message
@@ -103,19 +104,6 @@ func normalState(state v1.ContainerState, limit int) v1.ContainerState {
 		}
 	}
 	return state
-}
-
-// cut truncates a text to at most limit bytes, at a character boundary.
-func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	for i := limit; i > limit-utf8.UTFMax && i >= 0; i-- {
-		if utf8.RuneStart(text[i]) {
-			return text[:i]
-		}
-	}
-	return text[:limit] // not UTF-8
 }
 
 func wholeSecondsOf(t *metav1.Time) *metav1.Time {
