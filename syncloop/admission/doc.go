@@ -31,4 +31,6 @@
 // Node does not list.
 //
 // Runnable example: ExampleFit in example_test.go.
+//
+// Unstable: a topology manager is planned, which will change Config and Fit.
 package admission

@@ -36,8 +36,8 @@ type Infeasible struct {
 
 func (e *Infeasible) Error() string { return e.Message }
 
-// DetailInvalid is the Detail of a resize to negative or overflowing amounts.
-const DetailInvalid = "invalid_amount"
+// detailInvalid is the Detail of a resize to negative or overflowing amounts.
+const detailInvalid = "invalid_amount"
 
 // Fit returns nil if a pod fits beside others, which have their allocated resources. It returns an
 // *Infeasible if the pod can never fit, and any other error if it does not fit now.
@@ -162,8 +162,8 @@ func (r *round) decide(z resize) Verdict {
 }
 
 func (r *round) check(z resize) error {
-	if err := Of(z.pod).check(); err != nil {
-		return &Infeasible{Detail: DetailInvalid, Message: err.Error()}
+	if err := ResourcesOf(z.pod).check(); err != nil {
+		return &Infeasible{Detail: detailInvalid, Message: err.Error()}
 	}
 	if err := r.in.Rules.Check(r.allocated[z.index], z.pod); err != nil {
 		return err

@@ -31,7 +31,7 @@ func decideAll(t *testing.T, fit Fit, waiting map[types.UID]Waiting, wishes ...r
 	for _, w := range wishes {
 		in.Pods = append(in.Pods, w.after)
 		if w.before != nil {
-			granted[w.before.UID] = Of(w.before)
+			granted[w.before.UID] = ResourcesOf(w.before)
 		}
 	}
 	in.Granted = func(uid types.UID) (Resources, bool) { r, ok := granted[uid]; return r, ok }
@@ -147,7 +147,7 @@ func TestInvalidAmounts(t *testing.T) {
 	} {
 		_, all := decideAll(t, node(0), nil, requestResize(newPod("a", with("1", "1")), r))
 		require.Equal(t, text, all[0].Waiting.Message)
-		require.Equal(t, DetailInvalid, all[0].Detail)
+		require.Equal(t, detailInvalid, all[0].Detail)
 	}
 	most := with("9223372036854775807m", "9223372036854775807")
 	require.NoError(t, Resources{PodLevelResources: &most}.check())

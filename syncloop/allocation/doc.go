@@ -40,4 +40,6 @@
 // resized does not need a Manager.
 //
 // Runnable example: Example in example_test.go.
+//
+// Unstable: managers of CPUs, memory and devices are planned, which will change Rules and Fit.
 package allocation

@@ -31,7 +31,7 @@ func Example() {
 	}
 	granted := allocation.NewStore()
 	for _, name := range []string{"a", "b"} {
-		if err := granted.Set(types.UID(name), allocation.Of(pod(name, "1"))); err != nil {
+		if err := granted.Set(types.UID(name), allocation.ResourcesOf(pod(name, "1"))); err != nil {
 			fmt.Println(err)
 			return
 		}

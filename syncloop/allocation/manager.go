@@ -19,9 +19,9 @@ import (
 
 // The reasons of the Kubernetes events that a Manager records about pods.
 const (
-	ReasonResizeStarted    = "ResizeStarted"
-	ReasonResizeDeferred   = "ResizeDeferred"
-	ReasonResizeInfeasible = "ResizeInfeasible"
+	reasonResizeStarted    = "ResizeStarted"
+	reasonResizeDeferred   = "ResizeDeferred"
+	reasonResizeInfeasible = "ResizeInfeasible"
 )
 
 // Config configures a Manager.
@@ -112,7 +112,7 @@ func (m *Manager) Allocated(pod *v1.Pod) *v1.Pod {
 func (m *Manager) Admitter(next syncloop.Admitter) syncloop.Admitter {
 	check := syncloop.AdmitterFunc(func(pod *v1.Pod, active []*v1.Pod) error {
 		pod = m.Allocated(pod)
-		if err := Of(pod).check(); err != nil {
+		if err := ResourcesOf(pod).check(); err != nil {
 			return syncloop.Reject("UnexpectedAdmissionError", "Allocate failed due to %v, which is unexpected", err)
 		}
 		return next.Admit(pod, active)
@@ -120,7 +120,7 @@ func (m *Manager) Admitter(next syncloop.Admitter) syncloop.Admitter {
 	// The Stage writes the file before the pod starts, so that the loop does not wait for the disk
 	// once per pod.
 	store := syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
-		m.cfg.Store.setUnsaved(pod.UID, Of(m.Allocated(pod)))
+		m.cfg.Store.setUnsaved(pod.UID, ResourcesOf(m.Allocated(pod)))
 		return nil
 	})
 	return syncloop.AdmitAll(check, store)
@@ -226,7 +226,7 @@ func (m *Manager) waitingResizes(active []*v1.Pod) map[types.UID]Waiting {
 
 // grant stores a granted resize and reports success. After a failed write the resize is retried.
 func (m *Manager) grant(v Verdict, trigger string) bool {
-	if err := m.storeAllocation(v.Pod.UID, Of(v.Pod)); err != nil {
+	if err := m.storeAllocation(v.Pod.UID, ResourcesOf(v.Pod)); err != nil {
 		m.forceDecision = true
 		m.cfg.Logger.Error("cannot store a granted resize; retrying", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "podUID", v.Pod.UID, "err", err)
 		return false
@@ -237,7 +237,7 @@ func (m *Manager) grant(v Verdict, trigger string) bool {
 	m.mu.Lock()
 	m.begun[v.Pod.UID] = true
 	m.mu.Unlock()
-	m.cfg.Event(podfacts.Reference(v.Pod), v1.EventTypeNormal, ReasonResizeStarted, podfacts.ResizeMessage("Pod resize started", v.Pod, ""))
+	m.cfg.Event(podfacts.Reference(v.Pod), v1.EventTypeNormal, reasonResizeStarted, podfacts.ResizeMessage("Pod resize started", v.Pod, ""))
 	if v.WasDeferred {
 		m.cfg.Metrics.OnDeferredAccepted(trigger)
 	}
@@ -248,9 +248,9 @@ func (m *Manager) refuse(v Verdict) {
 	if !v.IsNew {
 		return
 	}
-	reason := ReasonResizeDeferred
+	reason := reasonResizeDeferred
 	if v.Waiting.Reason == v1.PodReasonInfeasible {
-		reason = ReasonResizeInfeasible
+		reason = reasonResizeInfeasible
 		m.cfg.Metrics.OnInfeasible(v.Detail)
 	}
 	m.cfg.Event(podfacts.Reference(v.Pod), v1.EventTypeWarning, reason, podfacts.ResizeMessage("Pod resize "+v.Waiting.Reason, v.Pod, v.Waiting.Message))

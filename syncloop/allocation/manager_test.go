@@ -192,13 +192,13 @@ func TestStaticPodsKeepTheirResources(t *testing.T) {
 	require.Empty(t, a.events)
 	a.start(t)
 	r, _ := a.cfg.Store.Get("s")
-	require.True(t, r.Equal(Of(a.pods[0])))
+	require.True(t, r.Equal(ResourcesOf(a.pods[0])))
 
 	edited := resized(a.pods[0], with("2", ""))
 	require.Same(t, edited, a.Allocated(edited), "the manifest applies, not the file")
 	require.NoError(t, a.admit(edited))
 	r, _ = a.cfg.Store.Get("s")
-	require.True(t, r.Equal(Of(edited)))
+	require.True(t, r.Equal(ResourcesOf(edited)))
 }
 
 // Before the first decision, which waits for all pods, the waiting resizes are unknown.

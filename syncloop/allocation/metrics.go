@@ -20,7 +20,7 @@ type Metrics struct {
 
 // count reports the changed amounts between two versions of a pod.
 func (m *Metrics) count(before, now *v1.Pod) {
-	from, to := Of(before), Of(now)
+	from, to := ResourcesOf(before), ResourcesOf(now)
 	for name, r := range to.ContainerResources {
 		m.differences(from.ContainerResources[name], r)
 	}

@@ -16,8 +16,8 @@ type Resources struct {
 	PodLevelResources *v1.ResourceRequirements
 }
 
-// Of returns a deep copy of the resources in a pod's spec.
-func Of(pod *v1.Pod) Resources {
+// ResourcesOf returns a deep copy of the resources in a pod's spec.
+func ResourcesOf(pod *v1.Pod) Resources {
 	r := Resources{ContainerResources: map[string]v1.ResourceRequirements{}, PodLevelResources: pod.Spec.Resources.DeepCopy()}
 	eachContainer(pod, func(c *v1.Container) { r.ContainerResources[c.Name] = *c.Resources.DeepCopy() })
 	return r

@@ -18,7 +18,7 @@ type Rules struct {
 // Check returns nil if a pod may be resized from its allocation to its requests. Errors are
 // *Infeasible with upstream's details.
 func (r Rules) Check(from, to *v1.Pod) error {
-	has, wants := Of(from), Of(to)
+	has, wants := ResourcesOf(from), ResourcesOf(to)
 	guaranteed := podfacts.QOSClass(to) == v1.PodQOSGuaranteed
 	switch {
 	case r.changesSwappedMemory(from, to):

@@ -70,18 +70,18 @@ func TestResourcesCoverAllContainers(t *testing.T) {
 	} {
 		changed := base.DeepCopy()
 		change(changed)
-		require.False(t, Of(base).Equal(Of(changed)), name)
-		require.False(t, Of(base).Describes(changed), name)
-		require.False(t, Of(changed).Describes(base), name)
-		require.Equal(t, changed, Of(changed).Apply(base), name)
-		require.True(t, Of(changed).Describes(changed), name)
+		require.False(t, ResourcesOf(base).Equal(ResourcesOf(changed)), name)
+		require.False(t, ResourcesOf(base).Describes(changed), name)
+		require.False(t, ResourcesOf(changed).Describes(base), name)
+		require.Equal(t, changed, ResourcesOf(changed).Apply(base), name)
+		require.True(t, ResourcesOf(changed).Describes(changed), name)
 	}
 	more, other := base.DeepCopy(), with("3", "")
 	more.Spec.Resources = &other
 	same := base.DeepCopy()
 	same.Spec.Resources = &whole
-	require.False(t, Of(more).Equal(Of(same)))
-	require.False(t, Of(more).Describes(same))
+	require.False(t, ResourcesOf(more).Equal(ResourcesOf(same)))
+	require.False(t, ResourcesOf(more).Describes(same))
 }
 
 // OnRequest is called with the operation for each changed amount of a container or of the

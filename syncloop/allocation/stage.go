@@ -25,7 +25,7 @@ func (s *Store) Stage() Stage { return Stage{s} }
 // then stores its allocation again.
 func (s Stage) Prepare(_ context.Context, pod *v1.Pod) error {
 	if _, ok := s.store.Get(pod.UID); !ok {
-		s.store.setUnsaved(pod.UID, Of(pod))
+		s.store.setUnsaved(pod.UID, ResourcesOf(pod))
 	}
 	if err := s.store.flush(); err != nil {
 		return fmt.Errorf("allocation: write store: %w", err)

@@ -35,7 +35,7 @@ func TestUpstreamFile(t *testing.T) {
 
 // N19
 func TestBadFiles(t *testing.T) {
-	good, err := encode(map[types.UID]Resources{"1": Of(newPod("a", with("1", "1Mi")))})
+	good, err := encode(map[types.UID]Resources{"1": ResourcesOf(newPod("a", with("1", "1Mi")))})
 	require.NoError(t, err)
 	withChecksum := func(data string) string {
 		return fmt.Sprintf(`{"data":%q,"checksum":%d}`, data, checksum(data))
@@ -80,25 +80,25 @@ func TestStore(t *testing.T) {
 	require.NoError(t, err)
 	_, ok := s.Get("a")
 	require.False(t, ok)
-	require.NoError(t, s.Set("a", Of(newPod("a", with("1", "")))))
-	require.NoError(t, s.Set("b", Of(newPod("b", with("2", "")))))
+	require.NoError(t, s.Set("a", ResourcesOf(newPod("a", with("1", "")))))
+	require.NoError(t, s.Set("b", ResourcesOf(newPod("b", with("2", "")))))
 	require.NoError(t, os.Link(path, path+".before")) // so that the inode is not reused
 	before, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), before.Mode().Perm())
-	require.NoError(t, s.Set("b", Of(newPod("b", with("2000m", "")))))
+	require.NoError(t, s.Set("b", ResourcesOf(newPod("b", with("2000m", "")))))
 	after, err := os.Stat(path)
 	require.NoError(t, err)
 	require.True(t, os.SameFile(before, after), "equal resources are not written")
-	require.ErrorContains(t, s.Set("b", Of(newPod("b", with("-2", "")))), "negative")
+	require.ErrorContains(t, s.Set("b", ResourcesOf(newPod("b", with("-2", "")))), "negative")
 
 	s.Retain(func(uid types.UID) bool { return uid == "b" })
-	require.NoError(t, s.Set("c", Of(newPod("c", with("3", "")))))
+	require.NoError(t, s.Set("c", ResourcesOf(newPod("c", with("3", "")))))
 	next, err := Open(path)
 	require.NoError(t, err)
 	require.Equal(t, 2, next.Pods())
 	b, _ := next.Get("b")
-	require.True(t, b.Equal(Of(newPod("b", with("2", "")))))
+	require.True(t, b.Equal(ResourcesOf(newPod("b", with("2", "")))))
 }
 
 // A failed write is reverted, even with concurrent writes.
@@ -106,14 +106,14 @@ func TestStoreFails(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "root")
 	s, err := Open(filepath.Join(dir, AllocatedFile))
 	require.NoError(t, err)
-	require.Error(t, s.Set("a", Of(newPod("a", with("1", "")))))
+	require.Error(t, s.Set("a", ResourcesOf(newPod("a", with("1", "")))))
 	require.Zero(t, s.Pods())
 	require.NoError(t, os.Mkdir(dir, 0o700))
-	require.NoError(t, s.Set("a", Of(newPod("a", with("1", "")))))
+	require.NoError(t, s.Set("a", ResourcesOf(newPod("a", with("1", "")))))
 	require.NoError(t, os.Rename(dir, dir+".gone"))
-	require.Error(t, s.Set("a", Of(newPod("a", with("2", "")))))
+	require.Error(t, s.Set("a", ResourcesOf(newPod("a", with("2", "")))))
 	a, _ := s.Get("a")
-	require.True(t, a.Equal(Of(newPod("a", with("1", "")))))
+	require.True(t, a.Equal(ResourcesOf(newPod("a", with("1", "")))))
 }
 
 func TestStoreConcurrently(t *testing.T) {
@@ -125,7 +125,7 @@ func TestStoreConcurrently(t *testing.T) {
 		all.Go(func() {
 			for round := range 20 {
 				name := fmt.Sprint(i)
-				if err := s.Set(types.UID(name), Of(newPod(name, with(fmt.Sprint(round+1), "")))); err != nil {
+				if err := s.Set(types.UID(name), ResourcesOf(newPod(name, with(fmt.Sprint(round+1), "")))); err != nil {
 					t.Error(err)
 				}
 			}
@@ -137,7 +137,7 @@ func TestStoreConcurrently(t *testing.T) {
 	require.Equal(t, 8, next.Pods())
 	for i := range 8 {
 		r, _ := next.Get(types.UID(fmt.Sprint(i)))
-		require.True(t, r.Equal(Of(newPod("x", with("20", "")))))
+		require.True(t, r.Equal(ResourcesOf(newPod("x", with("20", "")))))
 	}
 }
 

@@ -80,7 +80,7 @@ func playBurst(s *fixture) {
 		n := len(r.since(0))
 		var wanted []syncloop.Event
 		for range 20 {
-			wanted = append(wanted, s.subject.Touch())
+			wanted = append(wanted, s.touch())
 		}
 		for _, want := range wanted {
 			r.expect(want, n)
@@ -107,7 +107,7 @@ func playFails(s *fixture) {
 	}
 	for range 3 {
 		r := s.start()
-		s.subject.Fail()
+		s.call("Fail", s.subject.Fail)
 		if err := r.join(); err == nil {
 			s.Fatal("Run returned nil after a failure, which means the end of the source")
 		}
@@ -122,7 +122,7 @@ func playEnds(s *fixture) {
 		s.Skip("Subject.End is not set")
 	}
 	r := s.start()
-	s.subject.End()
+	s.call("End", s.subject.End)
 	if err := r.join(); err != nil {
 		s.Fatalf("Run returned an error at the end of the source: %v", err)
 	}

@@ -1,10 +1,12 @@
 // Package eventsourcetest is the conformance suite for sources of a syncloop.Loop. It tests the
 // contracts of syncloop.EventSource and syncloop.PodSource. An implementer calls it in a short
-// test; see the Example.
+// test; see Example and ExampleRunPods.
 //
 // Each case is a subtest named after its rule. It has its own source and runs in a synctest
-// bubble, so waiting takes no real time. A source that cannot run in a bubble, such as one on
-// inotify, is tested in real time with RealTime.
+// bubble, so waiting takes no real time. A source that blocks or leaves goroutines fails its case;
+// the remaining cases run. A source that cannot run in a bubble, such as one on inotify or a socket,
+// stops the bubble's clock. Its case fails after 2 s, with the stacks. Such a source is tested in
+// real time with RealTime.
 //
 // # Rules for an EventSource
 //
@@ -21,9 +23,13 @@
 //
 // # Rules for a PodSource
 //
-// RunPods feeds sets of pods and reads them as the Loop does. After the source has emitted
-// PodsChanged, reading returns the newest complete set. Before the first set it returns false; an
-// empty set counts as a set. Of several pods with one name or UID the first counts. Reading has no
-// side effect. The source copies the pods that it receives, and the pods that it returned never
-// change. The source is ready after the first Handled that follows a set.
+// RunPods feeds sets of pods and reads them as the Loop does.
+//
+//   - Each newer set emits PodsChanged. Reading then returns the newest complete set, without the
+//     pods that it lacks. Before the first set it returns false; an empty set counts as a set.
+//   - Of several pods with one name or UID the first counts. A set with a pod without a name is taken
+//     without that pod or refused as a whole; its other pods stay.
+//   - Reading has no side effect. The source copies the pods that it receives, and the pods that it
+//     returned never change. An equal set yields equal pods.
+//   - The source is ready after the first Handled that follows a set.
 package eventsourcetest

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/pprof"
 	"slices"
 	"strings"
@@ -49,11 +50,30 @@ func newFixture(t testing.TB, cfg Config) *fixture {
 }
 
 // touch makes a change, or skips the case.
-func (s *fixture) touch() syncloop.Event {
+func (s *fixture) touch() (expected syncloop.Event) {
+	s.Helper()
 	if s.subject.Touch == nil {
 		s.Skip("Subject.Touch is not set")
 	}
-	return s.subject.Touch()
+	s.call("Touch", func() { expected = s.subject.Touch() })
+	return expected
+}
+
+// call calls a function of the Subject, and fails the case if it blocks.
+func (s *fixture) call(name string, f func()) {
+	s.Helper()
+	returned, done := false, make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+		returned = true
+	}()
+	if !run.Wait(done, responseTimeout) {
+		s.Fatalf("Subject.%s did not return within %s", name, responseTimeout)
+	}
+	if !returned {
+		runtime.Goexit() // f has called FailNow
+	}
 }
 
 // eventually polls holds with growing pauses until it is true or limit is over.
@@ -90,7 +110,12 @@ func (s *fixture) startIn(ctx context.Context) *sourceRun {
 		// Without the label this goroutine is not counted as the run's.
 		defer pprof.SetGoroutineLabels(s.Context())
 		pprof.SetGoroutineLabels(pprof.WithLabels(s.Context(), pprof.Labels(label, r.id)))
-		r.err = s.subject.Source.Run(ctx, func(e syncloop.Event) { r.emit(ctx, e) })
+		r.err = run.Guard("Run", func() error {
+			return s.subject.Source.Run(ctx, func(e syncloop.Event) { r.emit(ctx, e) })
+		})
+		if stack := run.StackOf(r.err); stack != "" {
+			s.Errorf("%v\n%s", r.err, stack)
+		}
 	}()
 	s.Cleanup(cancel)
 	return r

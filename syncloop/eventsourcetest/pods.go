@@ -3,12 +3,12 @@ package eventsourcetest
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/bubbletest"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -37,7 +37,7 @@ type PodsSubject struct {
 func RunPods(t *testing.T, newSubject func(t testing.TB) PodsSubject) {
 	for _, c := range podsCases {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { newReader(t, newSubject(t)).play(c.play) })
+			bubbletest.Test(t, func(t testing.TB) { newReader(t, newSubject(t)).play(c.play) })
 		})
 	}
 	t.Run("EventSource", func(t *testing.T) {

@@ -20,6 +20,12 @@ var podsCases = []struct {
 }{
 	{"Pods returns false before the first set", playBeforeFirstSet},
 	{"Pods returns the newest complete set", playNewest},
+	{"each newer set emits PodsChanged", playEmits},
+	{"the source is ready after the first handled set", playReady},
+	{"a pod that is missing in the newest set is removed", playRemoved},
+	{"an invalid pod affects no other pod", playInvalid},
+	{"an equal set changes no pod", playEqual},
+	{"returned pods never change", playImmutable},
 	{"Pods has no side effect", playNoSideEffect},
 	{"the first of several pods with one name or UID is taken", playDuplicates},
 	{"the caller may change pods after it passed them on", playOwnPods},
@@ -97,8 +103,13 @@ func (r *reader) ready() bool { return r.sub.Ready != nil && r.sub.Ready() }
 // want sets the pods and fails the case unless they are read.
 func (r *reader) want(why string, set ...*v1.Pod) {
 	r.Helper()
-	r.sub.Set(set)
+	r.set(set...)
 	r.wantOf(why, set...)
+}
+
+func (r *reader) set(pods ...*v1.Pod) {
+	r.Helper()
+	r.call("Set", func() { r.sub.Set(pods) })
 }
 
 func (r *reader) wantOf(why string, set ...*v1.Pod) {
@@ -141,9 +152,68 @@ func playNewest(r *reader) {
 	r.want("two pods", pod("a", "1", "x"), pod("b", "2", "x"))
 	r.want("another image", pod("a", "1", "y"), pod("b", "2", "x"))
 	r.want("another UID", pod("a", "3", "y"), pod("b", "2", "x"))
-	r.sub.Set([]*v1.Pod{pod("a", "3", "z"), pod("brief", "4", "x")})
+	r.set(pod("a", "3", "z"), pod("brief", "4", "x"))
 	time.Sleep(r.settle)
 	r.want("two sets between two reads", pod("a", "3", "x"), pod("c", "5", "x"))
+	r.want("no pod")
+}
+
+func playEmits(r *reader) {
+	for _, image := range []string{"x", "y", "z"} {
+		n := len(r.run.since(0))
+		r.set(pod("a", "1", image))
+		r.run.expect(syncloop.Event{Kind: syncloop.PodsChanged, Source: r.sub.Source}, n)
+	}
+}
+
+// playReady sets an empty set, because a source without pods becomes ready, too. The reader checks the
+// rest.
+func playReady(r *reader) {
+	if r.sub.Ready == nil {
+		r.Skip("PodsSubject.Ready is not set")
+	}
+	r.want("an empty first set")
+	if r.want("a second set", pod("a", "1", "x")); !r.ready() {
+		r.Error("the source is no longer ready after its second set")
+	}
+}
+
+func playRemoved(r *reader) {
+	r.want("three pods", pod("a", "1", "x"), pod("b", "2", "x"), pod("c", "3", "x"))
+	r.want("two of them", pod("a", "1", "x"), pod("c", "3", "x"))
+	r.want("no pod")
+	r.want("a removed pod again", pod("b", "2", "x"))
+}
+
+// playInvalid adds a pod without a name. The source ignores that pod or the whole set.
+func playInvalid(r *reader) {
+	r.want("the first set", pod("a", "1", "x"))
+	r.set(pod("a", "1", "x"), pod("", "2", "x"), pod("b", "3", "x"))
+	time.Sleep(r.settle)
+	r.read()
+	if got := images(r.pods); !slices.Equal(got, []string{"1 x", "3 x"}) && !slices.Equal(got, []string{"1 x"}) {
+		r.Fatalf("a set with a pod without a name: got %q, want its valid pods or the previous set", got)
+	}
+	r.want("the next valid set", pod("b", "3", "x"))
+}
+
+func playEqual(r *reader) {
+	set := func() []*v1.Pod { return []*v1.Pod{pod("a", "1", "x"), pod("b", "2", "x")} }
+	r.want("the first set", set()...)
+	before := slices.Clone(r.pods)
+	r.want("an equal set", set()...)
+	for _, p := range before {
+		if !slices.ContainsFunc(r.pods, func(q *v1.Pod) bool { return equality.Semantic.DeepEqual(p, q) }) {
+			r.Errorf("pod %s differs after an equal set", p.Name)
+		}
+	}
+}
+
+// playImmutable makes newer versions of a returned pod; end compares the returned ones.
+func playImmutable(r *reader) {
+	for _, image := range []string{"x", "y", "z"} {
+		r.want("another image", pod("a", "1", image))
+	}
 	r.want("no pod")
 }
 
@@ -157,7 +227,7 @@ func playNoSideEffect(r *reader) {
 }
 
 func playDuplicates(r *reader) {
-	r.sub.Set([]*v1.Pod{pod("a", "1", "x"), pod("a", "2", "x"), pod("b", "3", "y"), pod("c", "3", "z")})
+	r.set(pod("a", "1", "x"), pod("a", "2", "x"), pod("b", "3", "y"), pod("c", "3", "z"))
 	r.wantOf("two names twice", pod("a", "1", "x"), pod("b", "3", "y"))
 }
 
@@ -174,13 +244,13 @@ func playOwnPods(r *reader) {
 
 func playRestart(r *reader) {
 	r.want("the first set", pod("a", "1", "x"))
-	r.sub.Set([]*v1.Pod{pod("b", "2", "x")})
+	r.set(pod("b", "2", "x"))
 	time.Sleep(r.settle)
 	r.end() // events are lost with the run that received them
 	r.begin()
 	r.wantOf("a set from before the restart", pod("b", "2", "x"))
 	r.end()
-	r.sub.Set([]*v1.Pod{pod("c", "3", "x")})
+	r.set(pod("c", "3", "x"))
 	r.begin()
 	r.wantOf("a set from between two runs", pod("c", "3", "x"))
 }

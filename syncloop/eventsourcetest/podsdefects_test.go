@@ -21,6 +21,7 @@ type defectiveSource struct {
 	defect podsDefect
 	runs   int
 	reads  int
+	events int
 	given  []*v1.Pod // the newest set as passed to Set
 	before []*v1.Pod // the last result of Pods
 }
@@ -60,9 +61,9 @@ func (s *defectiveSource) Run(ctx context.Context, emit func(syncloop.Event)) er
 var podsDefects = []podsDefect{
 	{name: "unknown sources have a set", rule: "Pods returns false before the first set",
 		pods: func(_ *defectiveSource, _ string, pods []*v1.Pod, _ bool) ([]*v1.Pod, bool) { return pods, true }},
-	{name: "ready before it was handled", rule: "Pods returns the newest complete set",
+	{name: "ready before it was handled", rule: "the source is ready after the first handled set",
 		ready: func(bool) bool { return true }},
-	{name: "never ready", rule: "Pods returns the newest complete set",
+	{name: "never ready", rule: "the source is ready after the first handled set",
 		ready: func(bool) bool { return false }},
 	{name: "an empty set counts as no set", rule: "Pods returns the newest complete set",
 		pods: func(_ *defectiveSource, _ string, pods []*v1.Pod, _ bool) ([]*v1.Pod, bool) {
@@ -102,7 +103,41 @@ var podsDefects = []podsDefect{
 		pods: func(s *defectiveSource, _ string, _ []*v1.Pod, delivered bool) ([]*v1.Pod, bool) {
 			return slices.Clone(s.given), delivered
 		}},
-	{name: "returned pods are changed later", rule: "Pods returns the newest complete set",
+	{name: "removed pods stay", rule: "a pod that is missing in the newest set is removed",
+		pods: func(s *defectiveSource, _ string, pods []*v1.Pod, delivered bool) ([]*v1.Pod, bool) {
+			for _, p := range s.before {
+				if !slices.ContainsFunc(pods, func(q *v1.Pod) bool { return q.UID == p.UID }) {
+					pods = append(pods, p)
+				}
+			}
+			return pods, delivered
+		}},
+	{name: "an invalid pod empties the set", rule: "an invalid pod affects no other pod",
+		set: func(_ *defectiveSource, pods []*v1.Pod) []*v1.Pod {
+			if slices.ContainsFunc(pods, func(p *v1.Pod) bool { return p.Name == "" }) {
+				return nil
+			}
+			return pods
+		}},
+	{name: "pods after an invalid one are lost", rule: "an invalid pod affects no other pod",
+		set: func(s *defectiveSource, pods []*v1.Pod) []*v1.Pod {
+			if i := slices.IndexFunc(pods, func(p *v1.Pod) bool { return p.Name == "" }); i >= 0 {
+				return pods[i:]
+			}
+			return pods
+		}},
+	{name: "each set has its time", rule: "an equal set changes no pod",
+		set: func(_ *defectiveSource, pods []*v1.Pod) (stamped []*v1.Pod) {
+			for _, p := range pods {
+				p = p.DeepCopy()
+				p.Annotations = map[string]string{"read": time.Now().String()}
+				stamped = append(stamped, p)
+			}
+			return stamped
+		}},
+	{name: "no event after the first set", rule: "each newer set emits PodsChanged",
+		emit: func(s *defectiveSource) bool { s.events++; return s.events <= 2 }},
+	{name: "returned pods are changed later", rule: "returned pods never change",
 		pods: func(s *defectiveSource, _ string, pods []*v1.Pod, delivered bool) ([]*v1.Pod, bool) {
 			for _, p := range s.before {
 				p.Labels = map[string]string{"changed": "since"}

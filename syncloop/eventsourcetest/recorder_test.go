@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -34,6 +35,9 @@ func record(t testing.TB, play func(t testing.TB)) []string {
 }
 
 func (r *recorder) note(text string) {
+	if strings.Contains(text, "%!") {
+		r.TB.Error(text)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failures = append(r.failures, text)

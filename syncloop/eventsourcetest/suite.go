@@ -2,8 +2,8 @@ package eventsourcetest
 
 import (
 	"testing"
-	"testing/synctest"
 
+	"github.com/podwright/podwright/internal/bubbletest"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -44,7 +44,7 @@ func Run(t *testing.T, cfg Config) {
 				c.play(newFixture(t, cfg))
 				return
 			}
-			synctest.Test(t, func(t *testing.T) { c.play(newFixture(t, cfg)) })
+			bubbletest.Test(t, func(t testing.TB) { c.play(newFixture(t, cfg)) })
 		})
 	}
 }

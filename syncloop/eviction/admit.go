@@ -13,24 +13,24 @@ import (
 // pod; Manager.Pressure is such a function.
 func Admitter(pressure func() Pressure) syncloop.Admitter {
 	return syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
-		if why := Refusal(pod, pressure()); why != nil {
+		if why := refusal(pod, pressure()); why != nil {
 			return why
 		}
 		return nil
 	})
 }
 
-// Refusal returns the reason why a pod may not start under pressure, or nil if it may. Critical
+// refusal returns the reason why a pod may not start under pressure, or nil if it may. Critical
 // pods may start. If only memory is short, pods with requests and pods that tolerate the
 // memory-pressure taint may start, too.
-func Refusal(pod *v1.Pod, p Pressure) *syncloop.Rejection {
+func refusal(pod *v1.Pod, p Pressure) *syncloop.Rejection {
 	if p == (Pressure{}) || podfacts.IsCritical(pod) {
 		return nil
 	}
 	if p == (Pressure{Memory: true}) && (podfacts.QOSClass(pod) != v1.PodQOSBestEffort || toleratesMemoryPressure(pod)) {
 		return nil
 	}
-	return &syncloop.Rejection{Reason: Reason, Message: fmt.Sprintf("The node had condition: %v. ", p.names())}
+	return &syncloop.Rejection{Reason: ReasonEvicted, Message: fmt.Sprintf("The node had condition: %v. ", p.names())}
 }
 
 // toleratesMemoryPressure reports whether a pod tolerates the taint

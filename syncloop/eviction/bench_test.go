@@ -10,7 +10,7 @@ import (
 // signals. Limit: 2 ms.
 func BenchmarkDecide(b *testing.B) {
 	policy := Policy{Transition: 5 * time.Minute, LocalStorage: true}
-	for _, signal := range Signals() {
+	for _, signal := range signals() {
 		policy.Thresholds = append(policy.Thresholds, hard(signal, 100))
 	}
 	usage, pods := randomUsage(rand.New(rand.NewPCG(1, 2)), 500, noon)

@@ -335,7 +335,7 @@ func TestPartlyMeasuredDiskUse(t *testing.T) {
 // randomUsage returns a random node.
 func randomUsage(r *rand.Rand, n int, at time.Time) (Usage, []*v1.Pod) {
 	u := Usage{Signals: map[Signal]Reading{}, Pods: map[types.UID]PodUsage{}, Disks: Disks(r.IntN(3))}
-	for _, s := range Signals() {
+	for _, s := range signals() {
 		if r.IntN(4) > 0 {
 			u.Signals[s] = Reading{Available: r.Uint64N(200), Capacity: 1000, Time: at.Add(time.Duration(r.IntN(4)-2) * time.Second)}
 		}

@@ -292,7 +292,7 @@ func (m *Manager) killAll(ctx context.Context, victims []Victim) (killed []*v1.P
 		}
 		m.guard("OnEvict", func() { m.cfg.OnEvict(v) })
 		m.guard("Event", func() {
-			m.cfg.Event(podfacts.Reference(v.Pod), v.Annotations, v1.EventTypeWarning, Reason, v.Message)
+			m.cfg.Event(podfacts.Reference(v.Pod), v.Annotations, v1.EventTypeWarning, ReasonEvicted, v.Message)
 		})
 		err := m.call(ctx, v.KillTimeout(), "Kill", string(v.Pod.UID), func(ctx context.Context) error { return m.cfg.Kill(ctx, v) })
 		if err != nil && ctx.Err() == nil {

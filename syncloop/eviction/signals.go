@@ -37,15 +37,15 @@ const (
 	resourcePIDs   v1.ResourceName = "pids"
 )
 
-// Signals returns all signals in the order of action.
-func Signals() []Signal {
+// signals returns all signals in the order of action.
+func signals() []Signal {
 	return []Signal{
 		MemoryAvailable, AllocatableMemoryAvailable, NodeFSAvailable, NodeFSInodesFree, ImageFSAvailable,
 		ImageFSInodesFree, ContainerFSAvailable, ContainerFSInodesFree, PIDAvailable,
 	}
 }
 
-func (s Signal) order() int { return slices.Index(Signals(), s) }
+func (s Signal) order() int { return slices.Index(signals(), s) }
 
 // Resource returns the signal's resource as named in events and messages.
 func (s Signal) Resource() v1.ResourceName {

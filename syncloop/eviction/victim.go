@@ -13,16 +13,16 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// Reason is the reason in the status and event of evicted pods, and of pods rejected for pressure.
-const Reason = "Evicted"
+// ReasonEvicted is the reason in the status and event of evicted pods, and of pods rejected for pressure.
+const ReasonEvicted = "Evicted"
 
 // Annotations of an eviction event. Lists are separated by commas.
 const (
-	OffendingContainers      = "offending_containers"
-	OffendingContainersUsage = "offending_containers_usage"
-	OffendingPod             = "offending_pod"
-	OffendingPodUsage        = "offending_pod_usage"
-	StarvedResource          = "starved_resource"
+	offendingContainers      = "offending_containers"
+	offendingContainersUsage = "offending_containers_usage"
+	offendingPod             = "offending_pod"
+	offendingPodUsage        = "offending_pod_usage"
+	starvedResource          = "starved_resource"
 )
 
 // hardGrace is the grace period in seconds for a hard threshold.
@@ -46,7 +46,7 @@ type Victim struct {
 // Apply writes the eviction into a pod's status. A pod that was evicted for a shortage of the node
 // gets the condition DisruptionTarget; a pod over its own limit does not.
 func (v Victim) Apply(status *v1.PodStatus) {
-	status.Phase, status.Reason, status.Message = v1.PodFailed, Reason, v.Message
+	status.Phase, status.Reason, status.Message = v1.PodFailed, ReasonEvicted, v.Message
 	if v.Signal.order() < 0 {
 		return
 	}
@@ -71,7 +71,7 @@ func (p Policy) victim(pod *v1.Pod, met Met, u Usage, now time.Time) Victim {
 	least := met.Threshold.Value.Of(met.Reading.Capacity)
 	var text strings.Builder
 	fmt.Fprintf(&text, "The node was low on resource: %s. Threshold quantity: %s, available: %s. ", name, quantity(name, least), quantity(name, met.Reading.Available))
-	v.Annotations = map[string]string{StarvedResource: string(name)}
+	v.Annotations = map[string]string{starvedResource: string(name)}
 	addOffenders(&text, v.Annotations, pod, name, u.Pods[pod.UID])
 	v.Message = text.String()
 	return v
@@ -94,13 +94,13 @@ func addOffenders(text *strings.Builder, annotations map[string]string, pod *v1.
 		}
 	}
 	if len(names) > 0 {
-		annotations[OffendingContainers], annotations[OffendingContainersUsage] = strings.Join(names, ","), strings.Join(usages, ",")
+		annotations[offendingContainers], annotations[offendingContainersUsage] = strings.Join(names, ","), strings.Join(usages, ",")
 	}
 	if pod.Spec.Resources == nil || name != v1.ResourceMemory || u.Memory == nil {
 		return
 	}
 	if request, ok := pod.Spec.Resources.Requests[name]; ok && addIfExceeded("Pod", pod.Name, *u.Memory, request) {
-		annotations[OffendingPod], annotations[OffendingPodUsage] = pod.Name, quantity(name, *u.Memory)
+		annotations[offendingPod], annotations[offendingPodUsage] = pod.Name, quantity(name, *u.Memory)
 	}
 }
 

@@ -31,24 +31,24 @@ func TestOffenders(t *testing.T) {
 	}{
 		"within its request":                    {MemoryAvailable, newPod("a", request), memoryUse(9 * mi), "", nil},
 		"equal to its request":                  {MemoryAvailable, newPod("a", request), memoryUse(10 * mi), "", nil},
-		"above its request":                     {MemoryAvailable, newPod("a", request), memoryUse(11 * mi), "Container c was using 11Mi, request is 10Mi, has larger consumption of memory. ", map[string]string{OffendingContainers: "c", OffendingContainersUsage: "11Mi"}},
+		"above its request":                     {MemoryAvailable, newPod("a", request), memoryUse(11 * mi), "Container c was using 11Mi, request is 10Mi, has larger consumption of memory. ", map[string]string{offendingContainers: "c", offendingContainersUsage: "11Mi"}},
 		"request above the maximum":             {MemoryAvailable, newPod("a", requests(v1.ResourceMemory, "9223372036854775808")), memoryUse(9 * mi), "", nil},
 		"negative request":                      {MemoryAvailable, newPod("a", requests(v1.ResourceMemory, "-1")), PodUsage{}, "", nil},
 		"not measured":                          {MemoryAvailable, newPod("a"), PodUsage{}, "", nil},
-		"pod-level request":                     {MemoryAvailable, newPod("a", memory), ofPod, "Pod a was using 30Mi, request is 10Mi, has larger consumption of memory. ", map[string]string{OffendingPod: "a", OffendingPodUsage: "30Mi"}},
+		"pod-level request":                     {MemoryAvailable, newPod("a", memory), ofPod, "Pod a was using 30Mi, request is 10Mi, has larger consumption of memory. ", map[string]string{offendingPod: "a", offendingPodUsage: "30Mi"}},
 		"within its pod-level request":          {MemoryAvailable, newPod("a", podRequest(v1.ResourceList{v1.ResourceMemory: resource.MustParse("30Mi")})), ofPod, "", nil},
 		"pod-level request, not measured":       {MemoryAvailable, newPod("a", memory), PodUsage{}, "", nil},
 		"pod-level request of another resource": {MemoryAvailable, newPod("a", podRequest(v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")})), ofPod, "", nil},
 		"signal of another resource":            {NodeFSAvailable, newPod("a", podRequest(v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse("1")})), ofPod, "", nil},
-		"writable layer":                        {NodeFSAvailable, newPod("a"), diskUse(2, 0, 9), "Container c was using 2, request is 0, has larger consumption of ephemeral-storage. ", map[string]string{OffendingContainers: "c", OffendingContainersUsage: "2"}},
-		"writable layer and logs":               {NodeFSAvailable, newPod("a", requests(v1.ResourceEphemeralStorage, "10Mi")), diskUse(20*mi, 3*mi, 0), "Container c was using 23Mi, request is 10Mi, has larger consumption of ephemeral-storage. ", map[string]string{OffendingContainers: "c", OffendingContainersUsage: "23Mi"}},
-		"logs":                                  {NodeFSAvailable, newPod("a"), PodUsage{Containers: map[string]ContainerUsage{"c": {Logs: Disk{Bytes: &used}}}}, "Container c was using 30Mi, request is 0, has larger consumption of ephemeral-storage. ", map[string]string{OffendingContainers: "c", OffendingContainersUsage: "30Mi"}},
+		"writable layer":                        {NodeFSAvailable, newPod("a"), diskUse(2, 0, 9), "Container c was using 2, request is 0, has larger consumption of ephemeral-storage. ", map[string]string{offendingContainers: "c", offendingContainersUsage: "2"}},
+		"writable layer and logs":               {NodeFSAvailable, newPod("a", requests(v1.ResourceEphemeralStorage, "10Mi")), diskUse(20*mi, 3*mi, 0), "Container c was using 23Mi, request is 10Mi, has larger consumption of ephemeral-storage. ", map[string]string{offendingContainers: "c", offendingContainersUsage: "23Mi"}},
+		"logs":                                  {NodeFSAvailable, newPod("a"), PodUsage{Containers: map[string]ContainerUsage{"c": {Logs: Disk{Bytes: &used}}}}, "Container c was using 30Mi, request is 0, has larger consumption of ephemeral-storage. ", map[string]string{offendingContainers: "c", offendingContainersUsage: "30Mi"}},
 	} {
 		u := usageOf(c.signal, 1, 1000, noon)
 		u.Pods["a"] = c.use
 		v := Policy{}.victim(c.pod, Met{Threshold: hard(c.signal, 100), Reading: u.Signals[c.signal]}, u, noon)
 		require.Equal(t, "The node was low on resource: "+string(c.signal.Resource())+". Threshold quantity: 100, available: 1. "+c.want, v.Message, name)
-		delete(v.Annotations, StarvedResource)
+		delete(v.Annotations, starvedResource)
 		require.Len(t, v.Annotations, len(c.notes), name)
 		for key, want := range c.notes {
 			require.Equal(t, want, v.Annotations[key], name)
@@ -125,5 +125,5 @@ func TestAdmitter(t *testing.T) {
 		require.ErrorAs(t, err, &why, "%s %+v", c.pod.Name, c.pressure)
 		require.Equal(t, "Evicted", why.Reason)
 	}
-	require.Equal(t, "The node had condition: [MemoryPressure DiskPressure]. ", Refusal(newPod("a"), both).Message)
+	require.Equal(t, "The node had condition: [MemoryPressure DiskPressure]. ", refusal(newPod("a"), both).Message)
 }

@@ -3,6 +3,7 @@ package podsource_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -16,7 +17,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/eventsourcetest"
 	"github.com/podwright/podwright/syncloop/podsource"
 )
@@ -57,6 +61,58 @@ func TestFromChannelConforms(t *testing.T) {
 		sub.Feed, err = podsource.FromChannel(m, source, sets)
 		return err
 	})
+}
+
+// A Saved conforms on the channel of its Merger, also with a set of an earlier run on the disk.
+func TestSavedConforms(t *testing.T) {
+	for name, earlier := range map[string][]*v1.Pod{"without a saved set": nil, "with a saved set": {savedPod}} {
+		t.Run(name, func(t *testing.T) {
+			conforms(t, func(t testing.TB, m *podsource.Merger, sub *eventsourcetest.PodsSubject) error {
+				dir := t.TempDir()
+				if earlier != nil {
+					require.NoError(t, saveSet(dir, earlier))
+				}
+				saved, err := newSaved(m, dir)
+				if err != nil {
+					return err
+				}
+				sets := make(chan []*v1.Pod, 1)
+				channel, err := podsource.FromChannel(m, source, sets)
+				sub.Pods, sub.Set, sub.Eager = saved, newest(sets), earlier != nil
+				sub.Ready = func() bool { return saved.SourceReady(source) }
+				sub.Feed = syncloop.EventSourceFunc(func(ctx context.Context, emit func(syncloop.Event)) error {
+					return run.All(ctx,
+						func(ctx context.Context) error { return saved.Run(ctx, emit) },
+						func(ctx context.Context) error { return channel.Run(ctx, emit) })
+				})
+				return err
+			})
+		})
+	}
+}
+
+var savedPod = &v1.Pod{
+	ObjectMeta: metav1.ObjectMeta{Name: "saved", Namespace: "ns", UID: "saved"},
+	Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "x"}}},
+}
+
+func newSaved(inner syncloop.PodSource, dir string) (*podsource.Saved, error) {
+	return podsource.NewSaved(podsource.SavedConfig{Inner: inner, Dir: dir, Sources: []string{source}})
+}
+
+// saveSet saves a set, as an earlier agent does.
+func saveSet(dir string, pods []*v1.Pod) error {
+	m, err := podsource.NewMerger(podsource.MergerConfig{})
+	if err != nil {
+		return err
+	}
+	saved, err := newSaved(m, dir)
+	if err != nil {
+		return err
+	}
+	err = m.Set(source, pods, nil)
+	saved.Pods(source)
+	return errors.Join(err, saved.Err())
 }
 
 func setsOf(sets <-chan []*v1.Pod, errs <-chan error) func(context.Context) iter.Seq2[[]*v1.Pod, error] {

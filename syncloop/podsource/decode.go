@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/podwright/podwright/internal/yamlmerge"
@@ -35,6 +36,10 @@ type Decoder struct {
 	// Check returns one error for each field that the node does not support, with the field's
 	// path. It is called for valid pods with defaults and must not change them. Optional.
 	Check func(pod *v1.Pod) []error
+	// UID returns the UID of a pod without metadata.uid. pod.UID is the derived one, which keeps a
+	// pod unless its manifest changes. It is called again whenever the manifest is read, may be
+	// called concurrently, and must not change the pod. Default: the derived UID.
+	UID func(pod *v1.Pod, origin string) types.UID
 }
 
 // Decode decodes one manifest. origin is its location, such as

@@ -60,6 +60,17 @@ func TestDecodeUID(t *testing.T) {
 	require.NotEqual(t, base, uid(strings.Replace(web, "1.27", "1.28", 1), "n", "file:/a"))
 	fixed := strings.Replace(web, "name: web", "name: web\n  uid: abc-1", 1)
 	require.Equal(t, types.UID("abc-1"), uid(fixed, "n", "file:/a"))
+
+	d := Decoder{NodeName: "n", UID: func(pod *v1.Pod, origin string) types.UID {
+		require.Equal(t, []any{base, "web-n", "default", "file:/a"}, []any{pod.UID, pod.Name, pod.Namespace, origin})
+		return "running"
+	}}
+	for manifest, want := range map[string]types.UID{web: "running", fixed: "abc-1"} {
+		pod, err := d.Decode([]byte(manifest), "file:/a")
+		require.NoError(t, err)
+		require.Equal(t, want, pod.UID)
+		require.Equal(t, string(want), pod.Annotations["kubernetes.io/config.hash"])
+	}
 }
 
 // Defaults that no golden manifest covers.

@@ -81,7 +81,7 @@
 //
 // Without metadata.uid the UID of a pod is derived from its manifest, the node and the path. Any
 // change then makes another pod, which starts after the old one has ended. With a metadata.uid a
-// change is an update of the same pod.
+// change is an update of the same pod. Decoder.UID replaces the derived UID.
 //
 // # Web server
 //

@@ -38,8 +38,8 @@ type FileConfig struct {
 	// one pod the previous owner keeps it. It is created on demand. Optional: without it a restart
 	// ends the pod of a broken manifest.
 	StateDir string
-	// NoWatch disables inotify; changes are found after a Period. A synctest bubble needs it,
-	// because the bubble's clock stops while a goroutine waits for inotify.
+	// NoWatch disables inotify; changes are found after a Period. It is required in a synctest
+	// bubble, because the bubble's clock stops while a goroutine waits for inotify.
 	NoWatch bool
 	// Logger receives one line per new or changed problem. Optional: without it they are
 	// discarded.
@@ -104,6 +104,7 @@ func NewFileSource(cfg FileConfig) (*FileSource, error) {
 	check.Required("Path", cfg.Path)
 	check.Required("Merger", cfg.Merger)
 	check.Required("Decoder.NodeName", cfg.Decoder.NodeName)
+	check.Checked(fs.CheckBubble(cfg.NoWatch))
 	fields.Number(check, "Period", &cfg.Period, 20*time.Second)
 	fields.Default(&cfg.Source, "file")
 	fields.Logger(&cfg.Logger)
@@ -168,6 +169,9 @@ func (f *FileSource) CheckHealth() error {
 // Run reads the files, and again after each change, until ctx is done. It then waits up to 10 s for
 // reads in progress; its error names those that are still blocked.
 func (f *FileSource) Run(ctx context.Context, emit func(syncloop.Event)) error {
+	if err := fs.CheckBubble(f.cfg.NoWatch); err != nil {
+		return fmt.Errorf("podsource: FileConfig.%w", err)
+	}
 	emit(changed(f.cfg.Source))
 	var watching sync.WaitGroup
 	defer watching.Wait()

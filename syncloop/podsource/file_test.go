@@ -422,7 +422,7 @@ func TestFileSourceSwappedLink(t *testing.T) {
 func TestFileSourceLosesWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost := make(chan struct{})
-		r := newSourceRig(t, nil)
+		r := newSourceRig(t, func(cfg *FileConfig) { cfg.NoWatch = true })
 		r.source.watch = func(context.Context, func(fs.Hint)) error { <-lost; return errors.ErrUnsupported }
 		r.write("a", manifestOf("a", "x"))
 		r.start()
@@ -493,6 +493,11 @@ func TestNewFileSourceRefuses(t *testing.T) {
 	f, err := NewFileSource(good)
 	require.NoError(t, err)
 	require.True(t, filepath.IsAbs(f.cfg.Path))
+	synctest.Test(t, func(t *testing.T) {
+		_, err := NewFileSource(good)
+		require.ErrorContains(t, err, "FileConfig.NoWatch must be true in a synctest bubble")
+		require.ErrorContains(t, f.Run(t.Context(), func(syncloop.Event) {}), "FileConfig.NoWatch must be true in a synctest bubble")
+	})
 }
 
 // With a StateDir, a manifest that was broken while no agent ran keeps its pod; the pod of a

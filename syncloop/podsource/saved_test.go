@@ -1,10 +1,12 @@
 package podsource
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -78,7 +81,12 @@ func TestSaved(t *testing.T) {
 
 		r = newSavedRig(t, dir)
 		var emitted []syncloop.Event
-		require.NoError(t, r.Run(t.Context(), func(e syncloop.Event) { emitted = append(emitted, e) }))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx, func(e syncloop.Event) { emitted = append(emitted, e) }) }()
+		synctest.Wait()
+		cancel()
+		require.NoError(t, <-ended)
 		require.Equal(t, []syncloop.Event{changed("api")}, emitted)
 		names, delivered := r.shown(t)
 		require.True(t, delivered)
@@ -198,6 +206,99 @@ func TestSavedWithoutDisk(t *testing.T) {
 	remove(t, filepath.Join(dir, "api"))
 	_, _ = r.Pods("api")
 	require.NoError(t, r.Err(), "the next read repeats it")
+}
+
+// hangingDisk is a disk whose writes wait for release.
+type hangingDisk struct {
+	writes  atomic.Int32
+	release chan struct{}
+}
+
+func (d *hangingDisk) attach(r *savedRig) {
+	write := r.save
+	r.save = func(folder savedFolder, pods []*v1.Pod, now time.Time) error {
+		d.writes.Add(1)
+		<-d.release
+		return write(folder, pods, now)
+	}
+}
+
+// A write that hangs delays one read by 5 s and no other call. The newest set is written last, and
+// the sets between are not written. Run reports a write that outlives it.
+func TestSavedOnHangingDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		r := newSavedRig(t, dir)
+		disk := &hangingDisk{release: make(chan struct{})}
+		disk.attach(r)
+		begun := time.Now()
+		for _, image := range []string{"a:1", "a:2", "a:3"} {
+			r.deliver(t, image)
+			names, _ := r.shown(t)
+			require.Equal(t, []string{image}, names)
+			require.ErrorContains(t, r.Err(), "podsource: saved pods of source api: the disk has not completed a write to "+dir+"/api within 5s")
+			require.Equal(t, saveWithin, time.Since(begun))
+		}
+		_, inUse := r.Age("api")
+		require.False(t, inUse)
+		require.EqualValues(t, 1, disk.writes.Load())
+
+		stopped, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := r.Run(stopped, func(syncloop.Event) {})
+		require.ErrorIs(t, err, run.ErrShutdownTimeout)
+		require.ErrorContains(t, err, "write of the pods of source api")
+
+		close(disk.release)
+		synctest.Wait()
+		require.NoError(t, r.Err())
+		require.EqualValues(t, 2, disk.writes.Load())
+		names, _ := newSavedRig(t, dir).shown(t)
+		require.Equal(t, []string{"a:3"}, names)
+
+		disk.release = make(chan struct{}) // after a recovery reads wait again
+		begun = time.Now()
+		r.deliver(t, "a:4")
+		require.Equal(t, saveWithin, time.Since(begun))
+		close(disk.release)
+		synctest.Wait()
+	})
+}
+
+// innerFunc is a PodSource whose Pods is a function.
+type innerFunc struct {
+	*Merger
+	pods func(source string) ([]*v1.Pod, bool)
+}
+
+func (i innerFunc) Pods(source string) ([]*v1.Pod, bool) { return i.pods(source) }
+
+// A set of Inner that arrives after the saved set was read is not handled yet.
+func TestSavedHandled(t *testing.T) {
+	dir := t.TempDir()
+	newSavedRig(t, dir).deliver(t, "a:1")
+	r := newSavedRig(t, dir)
+	names, _ := r.shown(t)
+	require.Equal(t, []string{"a:1"}, names)
+	require.NoError(t, r.merger.Set("api", savedPods("a:2"), nil))
+	r.Handled("api")
+	require.False(t, r.SourceReady("api"))
+	_, inUse := r.Age("api")
+	require.True(t, inUse)
+	r.Pods("api")
+	r.Handled("api")
+	require.True(t, r.SourceReady("api"))
+}
+
+// Concurrent reads save their sets in the order of arrival: the lock covers the read of Inner.
+func TestSavedConcurrentReads(t *testing.T) {
+	var saved *Saved
+	saved, err := NewSaved(SavedConfig{Dir: t.TempDir(), Sources: []string{"api"}, Inner: innerFunc{pods: func(string) ([]*v1.Pod, bool) {
+		require.False(t, saved.mu.TryLock())
+		return savedPods("a:1"), true
+	}}})
+	require.NoError(t, err)
+	saved.Pods("api")
 }
 
 func TestNewSavedRefuses(t *testing.T) {

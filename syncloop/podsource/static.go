@@ -16,7 +16,8 @@ import (
 
 // makeStatic sets the identity of a static pod: UID, name, namespace, node, and annotations.
 func (d Decoder) makeStatic(pod *v1.Pod, origin string) error {
-	if pod.UID == "" {
+	derived := pod.UID == ""
+	if derived {
 		uid, err := hashUID(pod, d.NodeName, origin)
 		if err != nil {
 			return err
@@ -26,6 +27,9 @@ func (d Decoder) makeStatic(pod *v1.Pod, origin string) error {
 	pod.Name = d.podName(pod.Name)
 	if pod.Namespace == "" {
 		pod.Namespace = metav1.NamespaceDefault
+	}
+	if derived && d.UID != nil {
+		pod.UID = d.UID(pod, origin)
 	}
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}

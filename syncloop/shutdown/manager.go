@@ -86,7 +86,7 @@ func (m *Manager) GoingDown() bool { return m.goingDown.Load() }
 // Admit rejects every pod during a shutdown.
 func (m *Manager) Admit(*v1.Pod, []*v1.Pod) error {
 	if m.GoingDown() {
-		return &syncloop.Rejection{Reason: RejectedReason, Message: RejectedMessage}
+		return &syncloop.Rejection{Reason: ReasonRejected, Message: rejectedMessage}
 	}
 	return nil
 }

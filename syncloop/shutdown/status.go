@@ -11,12 +11,12 @@ import (
 const (
 	// NotReady is the message of the node's Ready condition during a shutdown.
 	NotReady = "node is shutting down"
-	// RejectedReason and RejectedMessage are the status of pods rejected during a shutdown.
-	RejectedReason  = "NodeShutdown"
-	RejectedMessage = "Pod was rejected as the node is shutting down."
-	// TerminatedReason and TerminatedMessage are the status of pods that the shutdown ended.
-	TerminatedReason  = "Terminated"
-	TerminatedMessage = "Pod was terminated in response to imminent node shutdown."
+	// ReasonRejected and rejectedMessage are the status of pods rejected during a shutdown.
+	ReasonRejected  = "NodeShutdown"
+	rejectedMessage = "Pod was rejected as the node is shutting down."
+	// ReasonTerminated and terminatedMessage are the status of pods that the shutdown ended.
+	ReasonTerminated  = "Terminated"
+	terminatedMessage = "Pod was terminated in response to imminent node shutdown."
 )
 
 // Terminated sets the status of a pod that ended in a shutdown: failed unless it has succeeded,
@@ -26,6 +26,6 @@ func Terminated(status *v1.PodStatus, generation int64, now time.Time) {
 	if status.Phase != v1.PodSucceeded {
 		status.Phase = v1.PodFailed
 	}
-	status.Reason, status.Message = TerminatedReason, TerminatedMessage
-	podfacts.Disrupt(status, generation, TerminatedMessage, now)
+	status.Reason, status.Message = ReasonTerminated, terminatedMessage
+	podfacts.Disrupt(status, generation, terminatedMessage, now)
 }
