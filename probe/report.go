@@ -13,11 +13,11 @@ import (
 
 // Reasons of events.
 const (
-	// ReasonUnhealthy is the reason of the event for a probe that failed or could not be carried
+	// reasonUnhealthy is the reason of the event for a probe that failed or could not be carried
 	// out.
-	ReasonUnhealthy = "Unhealthy"
-	// ReasonProbeWarning is the reason of the event for a success with a warning.
-	ReasonProbeWarning = "ProbeWarning"
+	reasonUnhealthy = "Unhealthy"
+	// reasonProbeWarning is the reason of the event for a success with a warning.
+	reasonProbeWarning = "ProbeWarning"
 )
 
 const (
@@ -33,11 +33,11 @@ func (r *runner) report(x *execution) {
 	switch verdict := x.verdict(); {
 	case x.err != nil:
 		r.logError(x)
-		r.event(w, ReasonUnhealthy, fmt.Sprintf("%s probe errored and resulted in unknown state: %v", w.rules.typ, x.err))
+		r.event(w, reasonUnhealthy, fmt.Sprintf("%s probe errored and resulted in unknown state: %v", w.rules.typ, x.err))
 	case verdict == Failure:
-		r.event(w, ReasonUnhealthy, fmt.Sprintf("%s probe failed: %s", w.rules.typ, x.result.Output))
+		r.event(w, reasonUnhealthy, fmt.Sprintf("%s probe failed: %s", w.rules.typ, x.result.Output))
 	case verdict == Warning:
-		r.event(w, ReasonProbeWarning, fmt.Sprintf("%s probe warning: %s", w.rules.typ, x.result.Output))
+		r.event(w, reasonProbeWarning, fmt.Sprintf("%s probe warning: %s", w.rules.typ, x.result.Output))
 	}
 }
 

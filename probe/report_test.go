@@ -37,7 +37,7 @@ func TestErrors(t *testing.T) {
 		require.Equal(t, []probe.Verdict{probe.Failure, probe.Unknown, probe.Failure}, []probe.Verdict{r.probedList()[0].Verdict, r.probedList()[1].Verdict, r.probedList()[2].Verdict})
 		var messages []string
 		for _, e := range r.eventList() {
-			require.Equal(t, probe.ReasonUnhealthy, e.reason)
+			require.Equal(t, "Unhealthy", e.reason)
 			messages = append(messages, e.message)
 		}
 		require.Equal(t, []string{"Liveness probe failed: no", "Liveness probe errored and resulted in unknown state: the runtime is down", "Liveness probe failed: "}, messages)
@@ -90,7 +90,7 @@ func TestWarning(t *testing.T) {
 		require.Equal(t, map[string]probe.Verdict{"side Readiness": probe.Success}, r.results(pod))
 		require.Equal(t, []event{{
 			v1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: "ns", Name: "pod-u", UID: "u", FieldPath: "spec.initContainers{side}"},
-			v1.EventTypeWarning, probe.ReasonProbeWarning, "Readiness probe warning: redirected",
+			v1.EventTypeWarning, "ProbeWarning", "Readiness probe warning: redirected",
 		}}, r.eventList())
 		require.Equal(t, probe.Warning, r.probedList()[0].Verdict)
 		require.Equal(t, probe.Series{Type: probe.Readiness, UID: "u", Namespace: "ns", Pod: "pod-u", Container: "side"}, r.probedList()[0].Series)

@@ -9,7 +9,7 @@
 // A plugin has Name, Supports, Mount and Unmount. Mount is called repeatedly and creates
 // missing parts. Unmount receives names only: the agent may have started after the mount, and
 // may have no Spec. Further abilities are interfaces of their own: Stager, Remounter,
-// Dependent, Attachable, Expander, Owner, LabelMounter. Package volumetest tests a plugin
+// Dependent, Attachable, Expander, Identifier, LabelMounter. Package volumetest tests a plugin
 // against these contracts. An agent without plugins of its own needs only Layout and Object.
 //
 // Examples that run: ExampleLayout and ExampleAtField in example_test.go.

@@ -158,9 +158,9 @@ type Expander interface {
 	Expand(ctx context.Context, spec *Spec, staged, dir string) (size int64, err error)
 }
 
-// Owner is a Stager that finds the id of a shared volume from the folder of a pod's volume. The
+// Identifier is a Stager that finds the id of a shared volume from the folder of a pod's volume. The
 // agent requires that for volumes of earlier agents, which it finds on the disk.
-type Owner interface {
+type Identifier interface {
 	// VolumeIDOf returns the VolumeID of the volume at the folder dir, or "" if the volume is
 	// not shared.
 	VolumeIDOf(dir string) (id string, err error)

@@ -75,9 +75,9 @@ var (
 // pvcProtection is the finalizer that delays a claim's deletion while pods use it.
 const pvcProtection = "kubernetes.io/pvc-protection"
 
-// Name returns the name of a volume's claim. For an ephemeral volume it is built from the names
+// claimName returns the name of a volume's claim. For an ephemeral volume it is built from the names
 // of pod and volume. It is empty for other kinds of volumes.
-func Name(pod *v1.Pod, v *v1.Volume) string {
+func claimName(pod *v1.Pod, v *v1.Volume) string {
 	switch {
 	case v.PersistentVolumeClaim != nil:
 		return v.PersistentVolumeClaim.ClaimName
@@ -90,7 +90,7 @@ func Name(pod *v1.Pod, v *v1.Volume) string {
 // Resolve implements manager.Claims. It does not compare the volume's mode with its use in
 // containers; the manager does.
 func (r *Resolver) Resolve(ctx context.Context, pod *v1.Pod, v v1.Volume) (*volume.Spec, error) {
-	name := Name(pod, &v)
+	name := claimName(pod, &v)
 	if name == "" {
 		return nil, fmt.Errorf("volume %q names no claim", v.Name)
 	}

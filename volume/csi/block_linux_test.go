@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/volume/blockdev"
 	"github.com/podwright/podwright/volume/csi"
+	"github.com/podwright/podwright/volume/internal/blockdev"
 )
 
 // disks is a driver that publishes a device as real drivers do: as a mount on a file.

@@ -82,27 +82,16 @@ func readData(dir string) (*data, error) {
 // removeData removes vol_data.json, its temporary files from interrupted writes, and then the
 // folder, which must be empty.
 func removeData(dir string) error {
-	parts, err := filepath.Glob(filepath.Join(escapeGlob(dir), "."+dataFile+".tmp-*"))
-	if err != nil {
+	file := filepath.Join(dir, dataFile)
+	if err := fs.RemoveTemporary(file); err != nil {
 		return err
 	}
-	for _, path := range append(parts, filepath.Join(dir, dataFile), dir) {
+	for _, path := range []string{file, dir} {
 		if err := fs.RemoveOne(path); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func escapeGlob(path string) (out string) {
-	for _, c := range path {
-		switch c {
-		case '*', '?', '[', '\\':
-			out += "\\"
-		}
-		out += string(c)
-	}
-	return out
 }
 
 func (p *Plugin) dataOf(spec *volume.Spec, pod types.UID) *data {

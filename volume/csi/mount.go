@@ -13,7 +13,7 @@ import (
 
 	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/volume"
-	"github.com/podwright/podwright/volume/blockdev"
+	"github.com/podwright/podwright/volume/internal/blockdev"
 	"github.com/podwright/podwright/volume/mounts"
 	"github.com/podwright/podwright/volume/ownership"
 )

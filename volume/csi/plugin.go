@@ -88,7 +88,7 @@ type Plugin struct {
 var (
 	_ volume.Plugin     = (*Plugin)(nil)
 	_ volume.Stager     = (*Plugin)(nil)
-	_ volume.Owner      = (*Plugin)(nil)
+	_ volume.Identifier = (*Plugin)(nil)
 	_ volume.Attachable = (*Plugin)(nil)
 	_ volume.Expander   = (*Plugin)(nil)
 	_ volume.Remounter  = (*Plugin)(nil)

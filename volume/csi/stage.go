@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
-	"github.com/podwright/podwright/volume/blockdev"
+	"github.com/podwright/podwright/volume/internal/blockdev"
 )
 
 // VolumeID implements volume.Stager. It returns the driver's name and the volume's handle,
@@ -25,7 +25,7 @@ func (p *Plugin) VolumeID(spec *volume.Spec) string {
 	return p.dataOf(spec, "").id()
 }
 
-// VolumeIDOf implements volume.Owner. If vol_data.json is invalid, it returns the id of the
+// VolumeIDOf implements volume.Identifier. If vol_data.json is invalid, it returns the id of the
 // volume that is staged for the PersistentVolume with the folder's name, or "". It fails only
 // if a staged volume lacks the name of its PersistentVolume, as volumes of other kubelets do,
 // or if staged volumes cannot be listed. An unreadable volume therefore does not prevent the

@@ -85,6 +85,7 @@ func contract(t *testing.T, can csi.Capabilities, kind func(error) error, spec f
 				}
 				return s
 			},
+			Data: func(volume.Mounted) string { return "" }, // no storage
 			Fail: func() (mend func()) {
 				broken.Store(true)
 				return func() { broken.Store(false) }

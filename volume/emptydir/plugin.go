@@ -1,6 +1,7 @@
 package emptydir
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -15,8 +16,8 @@ import (
 	"github.com/podwright/podwright/volume/ownership"
 )
 
-// Name is the plugin's name.
-const Name = "kubernetes.io/empty-dir"
+// name is the plugin's name.
+const name = "kubernetes.io/empty-dir"
 
 // Config configures a Plugin. The zero value is valid.
 type Config struct {
@@ -50,7 +51,7 @@ func New(cfg Config) *Plugin {
 }
 
 // Name implements volume.Plugin.
-func (p *Plugin) Name() string { return Name }
+func (p *Plugin) Name() string { return name }
 
 // Supports implements volume.Plugin.
 func (p *Plugin) Supports(spec *volume.Spec) bool {
@@ -70,7 +71,7 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 	if m.FSGroup != nil {
 		result, err := ownership.Apply(ctx, m.Dir, ownership.Config{Group: *m.FSGroup, Policy: m.FSGroupPolicy, OnProgress: m.OnProgress})
 		if ctx.Err() != nil {
-			return volume.Mounted{}, volume.Uncertain(fmt.Errorf("emptyDir: fsGroup: %w", err))
+			return volume.Mounted{}, volume.Uncertain(fmt.Errorf("emptyDir: fsGroup: %w", cmp.Or(err, run.EndOf(ctx))))
 		}
 		if err := run.Join(err, result.Err); err != nil {
 			p.cfg.Logger.Warn("fsGroup not applied to all files of the volume", "volume", m.Dir, "err", err)

@@ -38,7 +38,7 @@ func newFixture(t *testing.T, m mounts.Mounter, source *v1.EmptyDirVolumeSource)
 	w := &fixture{T: t, mounts: m, plugin: emptydir.New(emptydir.Config{Mounts: m})}
 	w.mount = volume.Mount{
 		Pod: pod, Spec: &volume.Spec{Name: "v", Inline: &v1.VolumeSource{EmptyDir: source}},
-		Dir: layout.Volume("u", emptydir.Name, "v"), StateDir: layout.State("u", emptydir.Name, "v"),
+		Dir: layout.Volume("u", "kubernetes.io/empty-dir", "v"), StateDir: layout.State("u", "kubernetes.io/empty-dir", "v"),
 	}
 	if source.SizeLimit != nil {
 		w.mount.SizeLimit = source.SizeLimit.Value()

@@ -9,8 +9,8 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// Name is the plugin's name.
-const Name = "kubernetes.io/host-path"
+// name is the plugin's name.
+const name = "kubernetes.io/host-path"
 
 // Plugin implements volume.Plugin for hostPath volumes, inline or as a PersistentVolume. The
 // zero value is ready for use. A Plugin is safe for concurrent use and must not be copied after
@@ -20,7 +20,7 @@ type Plugin struct{ calls run.Calls }
 var _ volume.Plugin = (*Plugin)(nil)
 
 // Name implements volume.Plugin.
-func (p *Plugin) Name() string { return Name }
+func (p *Plugin) Name() string { return name }
 
 // Supports implements volume.Plugin.
 func (p *Plugin) Supports(spec *volume.Spec) bool { return sourceOf(spec) != nil }

@@ -19,13 +19,13 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
-	"github.com/podwright/podwright/volume/blockdev"
+	"github.com/podwright/podwright/volume/internal/blockdev"
 	"github.com/podwright/podwright/volume/mounts"
 	"github.com/podwright/podwright/volume/ownership"
 )
 
-// Name is the plugin's name.
-const Name = "kubernetes.io/local-volume"
+// name is the plugin's name.
+const name = "kubernetes.io/local-volume"
 
 // Config configures a Plugin. Layout is required.
 type Config struct {
@@ -50,9 +50,9 @@ type Plugin struct {
 }
 
 var (
-	_ volume.Plugin = (*Plugin)(nil)
-	_ volume.Stager = (*Plugin)(nil)
-	_ volume.Owner  = (*Plugin)(nil)
+	_ volume.Plugin     = (*Plugin)(nil)
+	_ volume.Stager     = (*Plugin)(nil)
+	_ volume.Identifier = (*Plugin)(nil)
 )
 
 // New checks the configuration and returns a Plugin.
@@ -67,7 +67,7 @@ func New(cfg Config) (*Plugin, error) {
 }
 
 // Name implements volume.Plugin.
-func (p *Plugin) Name() string { return Name }
+func (p *Plugin) Name() string { return name }
 
 // Supports implements volume.Plugin.
 func (p *Plugin) Supports(spec *volume.Spec) bool {
@@ -170,7 +170,7 @@ func (p *Plugin) shared(ctx context.Context, m volume.Mount) (bool, error) {
 		return false, err
 	}
 	for _, pod := range pods {
-		dir := filepath.Join(p.cfg.Layout.Root, "pods", pod.Name(), "volumes", volume.Escape(Name), filepath.Base(m.Dir))
+		dir := filepath.Join(p.cfg.Layout.Root, "pods", pod.Name(), "volumes", volume.Escape(name), filepath.Base(m.Dir))
 		if dir == m.Dir {
 			continue
 		}

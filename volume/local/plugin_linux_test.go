@@ -17,13 +17,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/volume"
-	"github.com/podwright/podwright/volume/blockdev"
+	"github.com/podwright/podwright/volume/internal/blockdev"
 	"github.com/podwright/podwright/volume/local"
 	"github.com/podwright/podwright/volume/mounts"
 	"github.com/podwright/podwright/volume/volumetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const pluginName = "kubernetes.io/local-volume"
 
 type fixture struct {
 	*testing.T
@@ -70,10 +72,10 @@ func (w *fixture) mount(uid types.UID, group int64) (volume.Mounted, error) {
 	}
 	m := volume.Mount{
 		Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}}, Spec: w.spec, Staged: staged,
-		Dir: w.layout.Volume(uid, local.Name, "pv"),
+		Dir: w.layout.Volume(uid, pluginName, "pv"),
 	}
 	if w.spec.Block() {
-		m.Dir = w.layout.Device(uid, local.Name, "pv")
+		m.Dir = w.layout.Device(uid, pluginName, "pv")
 	}
 	if group > 0 {
 		m.FSGroup = &group
@@ -108,9 +110,9 @@ func groupOf(t *testing.T, path string) uint32 {
 }
 
 func (w *fixture) unmount(uid types.UID) error {
-	u := volume.Unmount{Pod: uid, Name: "pv", Dir: w.layout.Volume(uid, local.Name, "pv"), Block: w.spec.Block()}
+	u := volume.Unmount{Pod: uid, Name: "pv", Dir: w.layout.Volume(uid, pluginName, "pv"), Block: w.spec.Block()}
 	if u.Block {
-		u.Dir = w.layout.Device(uid, local.Name, "pv")
+		u.Dir = w.layout.Device(uid, pluginName, "pv")
 	}
 	return w.plugin.Unmount(w.Context(), u)
 }
@@ -133,13 +135,13 @@ func TestFolder(t *testing.T) {
 	w := newFixture(t, root(t), dir)
 	for _, uid := range []types.UID{"1", "2", "1"} {
 		got := w.mounted(uid, 0)
-		require.Equal(t, volume.Mounted{Path: w.layout.Volume(uid, local.Name, "pv"), Relabel: true}, got)
+		require.Equal(t, volume.Mounted{Path: w.layout.Volume(uid, pluginName, "pv"), Relabel: true}, got)
 		require.FileExists(t, filepath.Join(got.Path, "f"))
 	}
 	require.NoError(t, w.unmount("1"))
 	require.NoError(t, w.unmount("1"))
-	require.NoDirExists(t, w.layout.Volume("1", local.Name, "pv"))
-	require.FileExists(t, filepath.Join(w.layout.Volume("2", local.Name, "pv"), "f"))
+	require.NoDirExists(t, w.layout.Volume("1", pluginName, "pv"))
+	require.FileExists(t, filepath.Join(w.layout.Volume("2", pluginName, "pv"), "f"))
 
 	w.spec.ReadOnly = true
 	got := w.mounted("3", 0)
@@ -211,7 +213,7 @@ func TestDeviceWithFiles(t *testing.T) {
 	got := w.mounted("1", 2000)
 	file := filepath.Join(got.Path, "f")
 	require.NoError(t, os.WriteFile(file, []byte("kept"), 0o600))
-	points, err := w.mounts.Below(t.Context(), filepath.Join(w.layout.Plugin(local.Name), "mounts", "pv"))
+	points, err := w.mounts.Below(t.Context(), filepath.Join(w.layout.Plugin(pluginName), "mounts", "pv"))
 	require.NoError(t, err)
 	require.Len(t, points, 1)
 	require.Equal(t, "ext4", points[0].FSType)
@@ -247,7 +249,7 @@ func TestDevice(t *testing.T) {
 	block := v1.PersistentVolumeBlock
 	w.spec.Persistent.Spec.VolumeMode = &block
 	got := w.mounted("1", 0)
-	require.Equal(t, volume.Mounted{Device: w.layout.Device("1", local.Name, "pv")}, got)
+	require.Equal(t, volume.Mounted{Device: w.layout.Device("1", pluginName, "pv")}, got)
 	target, err := os.Readlink(got.Device)
 	require.NoError(t, err)
 	require.Equal(t, disk, target)
@@ -281,7 +283,7 @@ func TestInvalidSpecsAreRejected(t *testing.T) {
 		_, err := w.mount("1", 0)
 		require.ErrorContains(t, err, want)
 		require.NotErrorIs(t, err, volume.ErrUncertain)
-		require.NoDirExists(t, w.layout.Plugin(local.Name))
+		require.NoDirExists(t, w.layout.Plugin(pluginName))
 	}
 	_, err := local.New(local.Config{})
 	require.EqualError(t, err, "local: Config.Layout.Root is required")
@@ -307,8 +309,19 @@ func contract(t *testing.T, m mounts.Mounter, mode v1.PersistentVolumeMode, path
 					PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: at}},
 				}}}
 			},
+			Data: data(at),
 		}
 	})
+}
+
+// data returns the Data of a Subject whose volumes are a folder or a device.
+func data(path string) func(volume.Mounted) string {
+	return func(m volume.Mounted) string {
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			return path
+		}
+		return m.Path
+	}
 }
 
 func TestContract(t *testing.T) {

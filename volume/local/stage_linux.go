@@ -11,21 +11,21 @@ import (
 
 	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/volume"
-	"github.com/podwright/podwright/volume/blockdev"
+	"github.com/podwright/podwright/volume/internal/blockdev"
 )
 
 // VolumeID implements volume.Stager. It returns the name of the PersistentVolume.
 func (p *Plugin) VolumeID(spec *volume.Spec) string { return spec.Name }
 
-// VolumeIDOf implements volume.Owner.
+// VolumeIDOf implements volume.Identifier.
 func (p *Plugin) VolumeIDOf(dir string) (string, error) { return filepath.Base(dir), nil }
 
 func (p *Plugin) mountOf(id string) string {
-	return filepath.Join(p.cfg.Layout.Plugin(Name), "mounts", id)
+	return filepath.Join(p.cfg.Layout.Plugin(name), "mounts", id)
 }
 
 func (p *Plugin) linkOf(id string) string {
-	return filepath.Join(p.cfg.Layout.Plugin(Name), "volumeDevices", id, "device")
+	return filepath.Join(p.cfg.Layout.Plugin(name), "volumeDevices", id, "device")
 }
 
 // Stage implements volume.Stager.

@@ -114,7 +114,7 @@ func (e *NotReadyError) NotBefore() (first time.Time) {
 // EventReason method among the volumes' errors, or a reason for the failed action.
 func (e *NotReadyError) EventReason() string {
 	if e.Action == "unmount" {
-		return ReasonFailedUnmount
+		return reasonFailedUnmount
 	}
 	block := len(e.Volumes) > 0
 	for _, v := range e.Volumes {
@@ -125,7 +125,7 @@ func (e *NotReadyError) EventReason() string {
 		block = block && v.Block
 	}
 	if block {
-		return ReasonFailedMapVolume
+		return reasonFailedMapVolume
 	}
-	return ReasonFailedMount
+	return reasonFailedMount
 }

@@ -13,19 +13,19 @@ import (
 
 // Reasons of events, equal to upstream's.
 const (
-	ReasonFailedMount         = "FailedMount"
-	ReasonFailedMapVolume     = "FailedMapVolume"
-	ReasonFailedUnmount       = "FailedUnMount"
-	ReasonMapped              = "SuccessfulMountVolume"
-	ReasonResizeFailed        = "VolumeResizeFailed"
-	ReasonFSResizeFailed      = "FileSystemResizeFailed"
-	ReasonFSResized           = "FileSystemResizeSuccessful"
-	ReasonPermissionsChanging = "VolumePermissionChangeInProgress"
+	reasonFailedMount         = "FailedMount"
+	reasonFailedMapVolume     = "FailedMapVolume"
+	reasonFailedUnmount       = "FailedUnMount"
+	reasonMapped              = "SuccessfulMountVolume"
+	reasonResizeFailed        = "VolumeResizeFailed"
+	reasonFSResizeFailed      = "FileSystemResizeFailed"
+	reasonFSResized           = "FileSystemResizeSuccessful"
+	reasonPermissionsChanging = "VolumePermissionChangeInProgress"
 )
 
-// ReasonSubPathNotFound is the reason of an event that upstream lacks: a container mounts an
+// reasonSubPathNotFound is the reason of an event that upstream lacks: a container mounts an
 // empty folder in place of a file of its volume.
-const ReasonSubPathNotFound = "SubPathNotFound"
+const reasonSubPathNotFound = "SubPathNotFound"
 
 // recordOutcome records events for a completed operation. Failures before a pod starts have
 // none; Prepare returns them.
@@ -35,9 +35,9 @@ func (m *Manager) recordOutcome(op *operation, out *outcome, firstFailure bool) 
 		m.recordExpansion(op, out, firstFailure)
 	case op.kind != doMount:
 	case out.err == nil && op.block && !op.again:
-		m.event(op.pod, v1.EventTypeNormal, ReasonMapped, fmt.Sprintf("volume %q is mapped", op.unmount.Name))
+		m.event(op.pod, v1.EventTypeNormal, reasonMapped, fmt.Sprintf("volume %q is mapped", op.unmount.Name))
 	case out.err != nil && op.again && firstFailure && !out.ended:
-		m.event(op.pod, v1.EventTypeWarning, ReasonFailedMount, failure(op.kind, op.block, op.unmount.Name, out.err))
+		m.event(op.pod, v1.EventTypeWarning, reasonFailedMount, failure(op.kind, op.block, op.unmount.Name, out.err))
 	}
 }
 
@@ -46,14 +46,14 @@ func (m *Manager) recordOutcome(op *operation, out *outcome, firstFailure bool) 
 // attempted.
 func (m *Manager) recordExpansion(op *operation, out *outcome, firstFailure bool) {
 	err := out.err
-	reason, kind, text := ReasonFSResized, v1.EventTypeNormal, fmt.Sprintf("volume %q was expanded to %d bytes", op.unmount.Name, op.size)
+	reason, kind, text := reasonFSResized, v1.EventTypeNormal, fmt.Sprintf("volume %q was expanded to %d bytes", op.unmount.Name, op.size)
 	switch {
 	case op.pod == nil, err == nil && !out.grown, err != nil && (!firstFailure || out.ended || out.transient()):
 		return
 	case err != nil && op.grown == 0:
-		reason, kind, text = ReasonFSResizeFailed, v1.EventTypeWarning, err.Error()
+		reason, kind, text = reasonFSResizeFailed, v1.EventTypeWarning, err.Error()
 	case err != nil:
-		reason, kind, text = ReasonResizeFailed, v1.EventTypeWarning, err.Error()
+		reason, kind, text = reasonResizeFailed, v1.EventTypeWarning, err.Error()
 	}
 	m.event(op.pod, kind, reason, text)
 	if p := op.spec.Persistent; p != nil && p.Spec.ClaimRef != nil {
@@ -78,7 +78,7 @@ func (m *Manager) SubPathCreated(s volume.SubPath) {
 	}) {
 		return
 	}
-	m.event(pod, v1.EventTypeWarning, ReasonSubPathNotFound,
+	m.event(pod, v1.EventTypeWarning, reasonSubPathNotFound,
 		fmt.Sprintf("volume %q has no file for subPath %q: container %q mounts an empty folder instead", s.Volume, s.Path, s.Container))
 }
 
@@ -89,13 +89,13 @@ func (m *Manager) ownershipProgress(pod *v1.Pod, dir string) func(int) {
 		dir = dir[at:]
 	}
 	return func(entries int) {
-		m.event(pod, v1.EventTypeWarning, ReasonPermissionsChanging,
+		m.event(pod, v1.EventTypeWarning, reasonPermissionsChanging,
 			fmt.Sprintf("Setting volume ownership for %s, processed %d files.", dir, entries))
 	}
 }
 
 func (m *Manager) warn(pod *v1.Pod, err error) {
-	m.event(pod, v1.EventTypeWarning, ReasonFailedMount, err.Error())
+	m.event(pod, v1.EventTypeWarning, reasonFailedMount, err.Error())
 }
 
 func (m *Manager) event(pod *v1.Pod, eventtype, reason, message string) {

@@ -154,7 +154,7 @@ func (m *Manager) identify(dir string, key volumeKey) found {
 	if _, ok := f.plugin.(volume.Stager); !ok {
 		return f
 	}
-	owner, ok := f.plugin.(volume.Owner)
+	owner, ok := f.plugin.(volume.Identifier)
 	if !ok {
 		f.unknown = true
 		return f

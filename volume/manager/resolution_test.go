@@ -39,7 +39,7 @@ func TestEventMessage(t *testing.T) {
 		for action, end := range map[string]error{"mount": nil, "unmount": context.DeadlineExceeded} {
 			e := &NotReadyError{Pod: "pod", UID: "1", Action: action, Volumes: []VolumeState{v, {Name: "w"}}, Err: end}
 			require.Equal(t, text+"; cannot "+action+` volume "w" yet`, e.EventMessage())
-			reason := map[string]string{"mount": ReasonFailedMount, "unmount": ReasonFailedUnmount}[action]
+			reason := map[string]string{"mount": reasonFailedMount, "unmount": reasonFailedUnmount}[action]
 			require.Equal(t, reason, e.EventReason())
 		}
 	}

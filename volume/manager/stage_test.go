@@ -41,7 +41,7 @@ func (s withVolumes) Prepare(ctx context.Context, pod *v1.Pod) error {
 
 // The manager passes the suite of stages, including kills of the agent.
 func TestStageContract(t *testing.T) {
-	stagestest.Run(t, func(t testing.TB) stagestest.Harness {
+	stagestest.Run(t, func(t testing.TB) stagestest.Subject {
 		var mu sync.Mutex
 		blocked := map[types.UID]chan struct{}{}
 		a := newAgent(t, func(a *agent) {
@@ -59,7 +59,7 @@ func TestStageContract(t *testing.T) {
 			}
 		})
 		opened := false
-		return stagestest.Harness{
+		return stagestest.Subject{
 			Open: func() (stages.Stage, error) {
 				if opened {
 					a.restart()

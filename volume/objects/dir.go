@@ -82,6 +82,7 @@ func NewDir(cfg DirConfig) (*Dir, error) {
 	f := fields.Of("objects: DirConfig")
 	f.Required("Path", cfg.Path)
 	fields.Number(f, "Period", &cfg.Period, 20*time.Second)
+	f.Checked(fs.CheckBubble(cfg.NoWatch))
 	fields.Default(&cfg.OnChange, func([]volume.Object) {})
 	fields.Logger(&cfg.Logger)
 	if err := f.Err(); err != nil {

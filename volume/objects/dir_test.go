@@ -316,6 +316,13 @@ func TestNewDir(t *testing.T) {
 	require.EqualError(t, err, "objects: DirConfig.Path is required")
 	_, err = NewDir(DirConfig{Path: "x", Period: -1})
 	require.ErrorContains(t, err, "DirConfig.Period is negative")
+	d, err := NewDir(DirConfig{Path: "x"})
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		_, err := NewDir(DirConfig{Path: "x"})
+		require.ErrorContains(t, err, "DirConfig.NoWatch must be true in a synctest bubble")
+		require.ErrorContains(t, d.Run(t.Context()), "DirConfig.NoWatch must be true in a synctest bubble")
+	})
 	large := filepath.Join(t.TempDir(), "large")
 	require.NoError(t, os.WriteFile(large, make([]byte, maxFile+1), 0o600))
 	require.Contains(t, readFile(large, stamp{}).problem, "more than the limit of 2097152")

@@ -36,6 +36,9 @@ func (d *Dir) Run(ctx context.Context) error {
 	if d.ran.Swap(true) {
 		return ErrAlreadyRun
 	}
+	if err := fs.CheckBubble(d.cfg.NoWatch); err != nil {
+		return fmt.Errorf("objects: DirConfig.%w", err)
+	}
 	return run.All(ctx, func(ctx context.Context) error {
 		d.hints.Watch(ctx, d.watch, d.cfg.Logger.With("path", d.cfg.Path, "period", d.cfg.Period))
 		<-ctx.Done()

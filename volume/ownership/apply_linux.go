@@ -59,9 +59,9 @@ func Apply(ctx context.Context, dir string, cfg Config) (Result, error) {
 	return w.result, nil
 }
 
-// One gives one folder or file to the group, without the content of a folder. It fails if path
+// ApplyFile gives one folder or file to the group, without the content of a folder. It fails if path
 // is a symbolic link.
-func One(path string, cfg Config) error {
+func ApplyFile(path string, cfg Config) error {
 	fd, st, err := open(unix.AT_FDCWD, path, 0)
 	if err != nil {
 		return fmt.Errorf("ownership: %w", &os.PathError{Op: "open", Path: path, Err: err})

@@ -130,7 +130,7 @@ func TestApplyFails(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ENOTDIR)
 	_, err = ownership.Apply(t.Context(), dir, ownership.Config{Group: -1})
 	require.ErrorContains(t, err, "fsGroup: -1")
-	require.ErrorIs(t, ownership.One(filepath.Join(dir, "a/link"), ownership.Config{}), syscall.ELOOP)
+	require.ErrorIs(t, ownership.ApplyFile(filepath.Join(dir, "a/link"), ownership.Config{}), syscall.ELOOP)
 	ctx, stop := context.WithCancelCause(t.Context())
 	calls := 0
 	_, err = ownership.Apply(ctx, dir, ownership.Config{Group: 2000, Chown: func(int, string, int, int) error {
@@ -147,7 +147,7 @@ func TestApplyFails(t *testing.T) {
 
 func TestOne(t *testing.T) {
 	dir, r := tree(t), recorder{}
-	require.NoError(t, ownership.One(dir, ownership.Config{Group: 2000, Chown: r.chown}))
+	require.NoError(t, ownership.ApplyFile(dir, ownership.Config{Group: 2000, Chown: r.chown}))
 	require.Equal(t, recorder{dir: 2000}, r)
 	if os.Getuid() == 0 { // root only: the same with the real Chown
 		require.Equal(t, ownership.Result{Changed: 6}, apply(t, dir, ownership.Config{Group: 2000}))

@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Config configures Apply and One.
+// Config configures Apply and ApplyFile.
 type Config struct {
 	// Group is the group for all entries.
 	Group int64

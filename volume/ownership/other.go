@@ -13,5 +13,5 @@ func Chown(int, string, int, int) error { return errors.ErrUnsupported }
 // Apply returns errors.ErrUnsupported on this system.
 func Apply(context.Context, string, Config) (Result, error) { return Result{}, errors.ErrUnsupported }
 
-// One returns errors.ErrUnsupported on this system.
-func One(string, Config) error { return errors.ErrUnsupported }
+// ApplyFile returns errors.ErrUnsupported on this system.
+func ApplyFile(string, Config) error { return errors.ErrUnsupported }

@@ -66,11 +66,11 @@ const mode = 0o750
 // Pod returns a pod's folder.
 func (f *Folders) Pod(uid types.UID) string { return filepath.Join(f.cfg.Root, string(uid)) }
 
-// Volumes returns the folder of a pod's volumes.
-func (f *Folders) Volumes(uid types.UID) string { return filepath.Join(f.Pod(uid), "volumes") }
+// volumes returns the folder of a pod's volumes.
+func (f *Folders) volumes(uid types.UID) string { return filepath.Join(f.Pod(uid), "volumes") }
 
-// Plugins returns the folder for the state of a pod's volume plugins.
-func (f *Folders) Plugins(uid types.UID) string { return filepath.Join(f.Pod(uid), "plugins") }
+// plugins returns the folder for the state of a pod's volume plugins.
+func (f *Folders) plugins(uid types.UID) string { return filepath.Join(f.Pod(uid), "plugins") }
 
 func check(uid types.UID) error { return fs.CheckName("podfolder: the UID", string(uid)) }
 
@@ -79,7 +79,7 @@ func (f *Folders) Prepare(ctx context.Context, pod *v1.Pod) error {
 	if err := errors.Join(ctx.Err(), check(pod.UID)); err != nil {
 		return err
 	}
-	for _, dir := range []string{f.Volumes(pod.UID), f.Plugins(pod.UID)} {
+	for _, dir := range []string{f.volumes(pod.UID), f.plugins(pod.UID)} {
 		if err := os.MkdirAll(dir, mode); err != nil {
 			return fmt.Errorf("pod folder: %w", err)
 		}

@@ -33,9 +33,9 @@ func newFolders(t testing.TB, cfg Config) *Folders {
 func podOf(uid types.UID) *v1.Pod { return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}} }
 
 func TestStage(t *testing.T) {
-	stagestest.Run(t, func(t testing.TB) stagestest.Harness {
+	stagestest.Run(t, func(t testing.TB) stagestest.Subject {
 		f := newFolders(t, Config{})
-		return stagestest.Harness{
+		return stagestest.Subject{
 			Open: func() (stages.Stage, error) { return New(f.cfg) },
 			Holds: func(uid types.UID) bool {
 				_, err := os.Lstat(f.Pod(uid))
@@ -43,7 +43,7 @@ func TestStage(t *testing.T) {
 			},
 			Halfway: map[string]func(*v1.Pod) error{
 				"the folder only":           func(pod *v1.Pod) error { return os.MkdirAll(f.Pod(pod.UID), mode) },
-				"volumes only":              func(pod *v1.Pod) error { return os.MkdirAll(f.Volumes(pod.UID), mode) },
+				"volumes only":              func(pod *v1.Pod) error { return os.MkdirAll(f.volumes(pod.UID), mode) },
 				"a file of another kubelet": func(pod *v1.Pod) error { return os.MkdirAll(filepath.Join(f.Pod(pod.UID), "etc-hosts"), mode) },
 			},
 		}
@@ -81,11 +81,11 @@ func TestMounts(t *testing.T) {
 	err = f.Release(t.Context(), "1")
 	require.ErrorIs(t, err, ErrMounted)
 	require.ErrorContains(t, err, point)
-	require.DirExists(t, f.Plugins("1"))
+	require.DirExists(t, f.plugins("1"))
 
 	failure = errors.New("mount table unreadable")
 	require.ErrorIs(t, f.Release(t.Context(), "1"), failure)
-	require.DirExists(t, f.Plugins("1"))
+	require.DirExists(t, f.plugins("1"))
 
 	failure = nil
 	require.NoError(t, m.Unmount(t.Context(), point))

@@ -26,10 +26,10 @@ type kind struct {
 func kinds() map[string]kind {
 	mode := p(int32(0o644))
 	return map[string]kind{
-		ConfigMapName:   {v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: ref("n"), DefaultMode: mode}}, "a"},
-		SecretName:      {v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "n", DefaultMode: mode}}, "b"},
-		DownwardAPIName: {v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{DefaultMode: mode, Items: fromPod.DownwardAPI.Items}}, "pod/name"},
-		ProjectedName:   {projection(fromConfigMap, fromSecret, fromPod, fromAccount), "token"},
+		configMapName:   {v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: ref("n"), DefaultMode: mode}}, "a"},
+		secretName:      {v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "n", DefaultMode: mode}}, "b"},
+		downwardAPIName: {v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{DefaultMode: mode, Items: fromPod.DownwardAPI.Items}}, "pod/name"},
+		projectedName:   {projection(fromConfigMap, fromSecret, fromPod, fromAccount), "token"},
 	}
 }
 
@@ -37,7 +37,7 @@ func kinds() map[string]kind {
 // share the code.
 func TestConformance(t *testing.T) {
 	for name := range kinds() {
-		if testing.Short() && name != ProjectedName {
+		if testing.Short() && name != projectedName {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

@@ -25,7 +25,7 @@ func configMapSource() v1.VolumeSource {
 func TestConfigMapLife(t *testing.T) {
 	backing := newBacking()
 	r := newPluginFixtureOn(t, backing)
-	plugin, m := r.plugins[ConfigMapName], mountOf(t, ConfigMapName, configMapSource())
+	plugin, m := r.plugins[configMapName], mountOf(t, configMapName, configMapSource())
 	require.True(t, plugin.Supports(m.Spec))
 	require.True(t, plugin.Remounts(m.Spec))
 	require.Equal(t, []volume.Object{{Kind: objects.KindConfigMap, Namespace: "ns", Name: "web"}}, plugin.Objects(pod, m.Spec))
@@ -58,7 +58,7 @@ func TestConfigMapLife(t *testing.T) {
 func TestMissingConfigMap(t *testing.T) {
 	backing := newBacking()
 	r := newPluginFixtureOn(t, backing)
-	plugin, m := r.plugins[ConfigMapName], mountOf(t, ConfigMapName, configMapSource())
+	plugin, m := r.plugins[configMapName], mountOf(t, configMapName, configMapSource())
 	_, err := plugin.Mount(t.Context(), m)
 	require.ErrorIs(t, err, volume.ErrNotFound)
 	require.NoDirExists(t, m.Dir)
@@ -82,7 +82,7 @@ func TestMissingConfigMap(t *testing.T) {
 func TestSecret(t *testing.T) {
 	backing := newBacking()
 	r := newPluginFixtureOn(t, backing)
-	plugin, m := r.plugins[SecretName], mountOf(t, SecretName, v1.VolumeSource{Secret: &v1.SecretVolumeSource{
+	plugin, m := r.plugins[secretName], mountOf(t, secretName, v1.VolumeSource{Secret: &v1.SecretVolumeSource{
 		SecretName: "tls", DefaultMode: p(int32(0o400)),
 		Items: []v1.KeyToPath{{Key: "key", Path: "private/key"}, {Key: "crt", Path: "crt", Mode: p(int32(0o440))}},
 	}})
@@ -104,7 +104,7 @@ func TestSecret(t *testing.T) {
 func TestDownwardAPI(t *testing.T) {
 	backing := newBacking()
 	r := newPluginFixtureOn(t, backing)
-	plugin, m := r.plugins[DownwardAPIName], mountOf(t, DownwardAPIName, v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{
+	plugin, m := r.plugins[downwardAPIName], mountOf(t, downwardAPIName, v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{
 		DefaultMode: p(int32(0o644)), Items: []v1.DownwardAPIVolumeFile{
 			{Path: "labels", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.labels"}},
 			{Path: "cpu", ResourceFieldRef: &v1.ResourceFieldSelector{ContainerName: "c", Resource: "limits.cpu"}},

@@ -19,10 +19,10 @@ import (
 
 // Names of the plugins.
 const (
-	ConfigMapName   = "kubernetes.io/configmap"
-	SecretName      = "kubernetes.io/secret"
-	DownwardAPIName = "kubernetes.io/downward-api"
-	ProjectedName   = "kubernetes.io/projected"
+	configMapName   = "kubernetes.io/configmap"
+	secretName      = "kubernetes.io/secret"
+	downwardAPIName = "kubernetes.io/downward-api"
+	projectedName   = "kubernetes.io/projected"
 )
 
 // Config configures the plugins. Without a source of objects, volumes with such objects fail.
@@ -51,10 +51,10 @@ func New(cfg Config) ([]volume.Plugin, error) {
 		return nil, err
 	}
 	return []volume.Plugin{
-		&plugin{ConfigMapName, func(s *v1.VolumeSource) bool { return s.ConfigMap != nil }, v},
-		&plugin{SecretName, func(s *v1.VolumeSource) bool { return s.Secret != nil }, v},
-		&plugin{DownwardAPIName, func(s *v1.VolumeSource) bool { return s.DownwardAPI != nil }, v},
-		&plugin{ProjectedName, func(s *v1.VolumeSource) bool { return s.Projected != nil }, v},
+		&plugin{configMapName, func(s *v1.VolumeSource) bool { return s.ConfigMap != nil }, v},
+		&plugin{secretName, func(s *v1.VolumeSource) bool { return s.Secret != nil }, v},
+		&plugin{downwardAPIName, func(s *v1.VolumeSource) bool { return s.DownwardAPI != nil }, v},
+		&plugin{projectedName, func(s *v1.VolumeSource) bool { return s.Projected != nil }, v},
 	}, nil
 }
 

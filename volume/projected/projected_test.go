@@ -118,13 +118,13 @@ func newPluginFixtureOn(t testing.TB, backing volume.Plugin) *pluginFixture {
 	for _, p := range plugins {
 		r.plugins[p.Name()] = p.(*plugin)
 	}
-	r.plugin = r.plugins[ProjectedName]
+	r.plugin = r.plugins[projectedName]
 	return r
 }
 
 func TestAllSources(t *testing.T) {
 	r := newPluginFixture(t)
-	m := mountOf(t, ProjectedName, projection(fromConfigMap, fromSecret, fromPod, fromAccount, fromBundle))
+	m := mountOf(t, projectedName, projection(fromConfigMap, fromSecret, fromPod, fromAccount, fromBundle))
 	require.True(t, r.plugin.Supports(m.Spec))
 	mounted, err := r.plugin.Mount(t.Context(), m)
 	require.NoError(t, err)
@@ -139,7 +139,7 @@ func TestAllSources(t *testing.T) {
 func TestFaults(t *testing.T) {
 	r := newPluginFixture(t)
 	missing := v1.VolumeProjection{Secret: &v1.SecretProjection{LocalObjectReference: ref("none")}}
-	m := mountOf(t, ProjectedName, projection(fromConfigMap, missing, v1.VolumeProjection{PodCertificate: &v1.PodCertificateProjection{}}, v1.VolumeProjection{}))
+	m := mountOf(t, projectedName, projection(fromConfigMap, missing, v1.VolumeProjection{PodCertificate: &v1.PodCertificateProjection{}}, v1.VolumeProjection{}))
 	_, err := r.plugin.Mount(t.Context(), m)
 	for _, want := range []string{
 		`projected.sources[1].secret: secret "ns/none" not found`,
@@ -151,23 +151,23 @@ func TestFaults(t *testing.T) {
 	require.ErrorIs(t, err, volume.ErrTransient)
 	require.NoDirExists(t, m.Dir)
 
-	m = mountOf(t, ProjectedName, projection(fromConfigMap, v1.VolumeProjection{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "a/b"}}))
+	m = mountOf(t, projectedName, projection(fromConfigMap, v1.VolumeProjection{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "a/b"}}))
 	_, err = r.plugin.Mount(t.Context(), m)
 	require.ErrorContains(t, err, `path "a" is both a file and a folder of "a/b"`)
 	require.NoDirExists(t, m.Dir)
 
 	twice := v1.VolumeProjection{Secret: &v1.SecretProjection{LocalObjectReference: ref("none"), Items: []v1.KeyToPath{{Key: "k", Path: "p"}, {Key: "l", Path: "p"}}}}
-	m = mountOf(t, ProjectedName, projection(fromConfigMap, twice))
+	m = mountOf(t, projectedName, projection(fromConfigMap, twice))
 	_, err = r.plugin.Mount(t.Context(), m)
 	require.EqualError(t, err, `projected.sources[1].secret.items[1].path: "p" is also the path of projected.sources[1].secret.items[0].path`, "clashes are reported before reads")
 	require.NoDirExists(t, m.Dir)
 
 	bare, err := New(Config{Backing: newBacking()})
 	require.NoError(t, err)
-	m = mountOf(t, ProjectedName, projection(fromConfigMap, fromSecret, fromAccount, fromBundle))
+	m = mountOf(t, projectedName, projection(fromConfigMap, fromSecret, fromAccount, fromBundle))
 	_, err = bare[3].Mount(t.Context(), m)
 	require.ErrorContains(t, err, "no config maps")
-	m = mountOf(t, ConfigMapName, configMapSource())
+	m = mountOf(t, configMapName, configMapSource())
 	_, err = bare[0].Mount(t.Context(), m)
 	require.EqualError(t, err, "configMap: this agent has no config maps")
 	_, err = New(Config{})
@@ -177,7 +177,7 @@ func TestFaults(t *testing.T) {
 // BenchmarkResync measures one sync of an unchanged volume with all sources.
 func BenchmarkResync(b *testing.B) {
 	r := newPluginFixture(b)
-	m := mountOf(b, ProjectedName, projection(fromConfigMap, fromSecret, fromPod, fromAccount, fromBundle))
+	m := mountOf(b, projectedName, projection(fromConfigMap, fromSecret, fromPod, fromAccount, fromBundle))
 	for range 2 {
 		_, err := r.plugin.Mount(b.Context(), m)
 		require.NoError(b, err)
@@ -207,7 +207,7 @@ func TestOnTmpfs(t *testing.T) {
 		t.Skip("mounting needs root")
 	}
 	r := newPluginFixtureOn(t, emptydir.New(emptydir.Config{}))
-	m := mountOf(t, ProjectedName, projection(fromConfigMap, fromAccount))
+	m := mountOf(t, projectedName, projection(fromConfigMap, fromAccount))
 	m.FSGroup, m.RunAsUser, m.Inside = p(int64(2000)), p(int64(7)), []string{"in/side"}
 	mount := func() {
 		t.Helper()
@@ -244,5 +244,5 @@ func TestConformanceOnTmpfs(t *testing.T) {
 	if os.Getuid() != 0 || testing.Short() {
 		t.Skip("needs root, and takes seconds")
 	}
-	conform(t, ProjectedName, func() volume.Plugin { return emptydir.New(emptydir.Config{}) })
+	conform(t, projectedName, func() volume.Plugin { return emptydir.New(emptydir.Config{}) })
 }

@@ -97,7 +97,7 @@ func (v *volumes) setFolderGroups(m volume.Mount, inside []string) {
 		return
 	}
 	for _, name := range append(inside, ".") {
-		if err := ownership.One(filepath.Join(m.Dir, name), v.group(m)); err != nil {
+		if err := ownership.ApplyFile(filepath.Join(m.Dir, name), v.group(m)); err != nil {
 			v.logGroupError(m, name, err)
 		}
 	}

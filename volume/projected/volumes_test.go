@@ -41,7 +41,7 @@ func newFixture(t testing.TB) *fixture {
 	}
 	r.m = volume.Mount{
 		Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}}, Spec: &volume.Spec{Name: "v", Inline: &v1.VolumeSource{}},
-		Dir: r.layout.Volume("u", ConfigMapName, "v"), StateDir: r.layout.State("u", ConfigMapName, "v"),
+		Dir: r.layout.Volume("u", configMapName, "v"), StateDir: r.layout.State("u", configMapName, "v"),
 	}
 	require.NoError(t, os.MkdirAll(filepath.Dir(r.m.Dir), 0o750))
 	return r

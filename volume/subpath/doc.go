@@ -42,15 +42,12 @@ type Config struct {
 	Mounts mounts.Mounter
 	// OnCreated is called when Prepare has created folders for a missing sub path. It must not
 	// block. Optional.
-	OnCreated func(s SubPath)
+	OnCreated func(s volume.SubPath)
 }
 
 // ErrOutside is wrapped by the error for a sub path with a link that leads out of its volume. An
 // absolute path or one with ".." is refused without it.
 var ErrOutside = errors.New("leads out of the volume")
-
-// SubPath names a part of a volume.
-type SubPath = volume.SubPath
 
 const (
 	// maxPath is the longest path on Linux, in bytes.
@@ -61,7 +58,7 @@ const (
 	maxLinks = 40
 )
 
-func check(s SubPath) error {
+func check(s volume.SubPath) error {
 	for what, name := range map[string]string{"pod UID": string(s.PodUID), "container": s.Container, "volume": s.Volume} {
 		if err := fs.CheckName(what, name); err != nil {
 			return err

@@ -31,7 +31,7 @@ func ExampleSubPaths() {
 		panic(err)
 	}
 	ctx := context.Background()
-	s := subpath.SubPath{PodUID: "7d1", Container: "web", Volume: "data", VolumePath: vol, Path: "logs/web"}
+	s := volume.SubPath{PodUID: "7d1", Container: "web", Volume: "data", VolumePath: vol, Path: "logs/web"}
 	path, err := paths.Prepare(ctx, s)
 	fmt.Println(filepath.Rel(root, path))
 	fmt.Println(err, paths.ReleasePod(ctx, "7d1"))

@@ -14,6 +14,7 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/mounts"
 )
 
@@ -32,7 +33,7 @@ func New(cfg Config) (*SubPaths, error) {
 		return nil, err
 	}
 	fields.Default[mounts.Mounter](&cfg.Mounts, &mounts.Kernel{})
-	fields.Default(&cfg.OnCreated, func(SubPath) {})
+	fields.Default(&cfg.OnCreated, func(volume.SubPath) {})
 	return &SubPaths{cfg: cfg}, nil
 }
 
@@ -45,7 +46,7 @@ const (
 // with the mode of the volume's folder. An existing mount of the same file stays. A mount of a
 // different file, for example from before an update of a config map, is removed first. Prepare
 // returns when ctx is done, also while the kernel blocks a call.
-func (p *SubPaths) Prepare(ctx context.Context, s SubPath) (hostPath string, err error) {
+func (p *SubPaths) Prepare(ctx context.Context, s volume.SubPath) (hostPath string, err error) {
 	if err := check(s); err != nil {
 		return "", fmt.Errorf("sub path: %w", err)
 	}
@@ -57,11 +58,11 @@ func (p *SubPaths) Prepare(ctx context.Context, s SubPath) (hostPath string, err
 	return target, nil
 }
 
-func (p *SubPaths) target(s SubPath) string {
+func (p *SubPaths) target(s volume.SubPath) string {
 	return p.cfg.Layout.SubPath(s.PodUID, s.Volume, s.Container, s.Index)
 }
 
-func (p *SubPaths) prepare(ctx context.Context, s SubPath, target string) error {
+func (p *SubPaths) prepare(ctx context.Context, s volume.SubPath, target string) error {
 	o, err := openVolume(s.VolumePath)
 	if err != nil {
 		return err
@@ -136,7 +137,7 @@ func makePoint(target string, dir bool) error {
 }
 
 // Release undoes a Prepare. A missing mount is no error.
-func (p *SubPaths) Release(ctx context.Context, s SubPath) error {
+func (p *SubPaths) Release(ctx context.Context, s volume.SubPath) error {
 	s.VolumePath, s.Path = "/", "" // unused here, but check requires them
 	if err := check(s); err != nil {
 		return fmt.Errorf("sub path: %w", err)

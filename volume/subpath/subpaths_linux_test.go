@@ -21,7 +21,7 @@ type fixture struct {
 	mounts mounts.Mounter
 	layout volume.Layout
 	vol    string
-	at     SubPath
+	at     volume.SubPath
 }
 
 func newFixture(t *testing.T, m mounts.Mounter) *fixture {
@@ -29,7 +29,7 @@ func newFixture(t *testing.T, m mounts.Mounter) *fixture {
 	p, err := New(Config{Layout: layout, Mounts: m})
 	require.NoError(t, err)
 	w := &fixture{SubPaths: p, mounts: m, layout: layout, vol: volumeIn(t)}
-	w.at = SubPath{PodUID: "u", Container: "c", Index: 2, Volume: "v", VolumePath: w.vol, Path: "d"}
+	w.at = volume.SubPath{PodUID: "u", Container: "c", Index: 2, Volume: "v", VolumePath: w.vol, Path: "d"}
 	t.Cleanup(func() {
 		points, _ := m.Below(context.Background(), layout.Root)
 		for i := range points {
@@ -168,15 +168,15 @@ func TestReleaseIsNeverRecursive(t *testing.T) {
 // OnCreated is called once for a missing sub path.
 func TestOnCreated(t *testing.T) {
 	w := newFixture(t, &mounts.Memory{})
-	var created []SubPath
-	w.cfg.OnCreated = func(s SubPath) { created = append(created, s) }
+	var created []volume.SubPath
+	w.cfg.OnCreated = func(s volume.SubPath) { created = append(created, s) }
 	for _, path := range []string{"d", "d/f", "in", "new/folder", "new/folder", "new"} {
 		w.at.Path = path
 		_, err := w.Prepare(t.Context(), w.at)
 		require.NoError(t, err)
 	}
 	w.at.Path = "new/folder"
-	require.Equal(t, []SubPath{w.at}, created)
+	require.Equal(t, []volume.SubPath{w.at}, created)
 }
 
 func TestFaults(t *testing.T) {
@@ -197,16 +197,16 @@ func TestFaults(t *testing.T) {
 // V16: invalid input is rejected before any change.
 func TestInvalidSubPathsAreRejected(t *testing.T) {
 	w := newFixture(t, &mounts.Memory{})
-	for want, change := range map[string]func(*SubPath){
-		`"../.." is not relative`: func(s *SubPath) { s.Path = "../.." },
-		`"/etc" is not relative`:  func(s *SubPath) { s.Path = "/etc" },
-		`NUL`:                     func(s *SubPath) { s.Path = "a\x00b" },
-		"path: more than":         func(s *SubPath) { s.Path = longPath() },
-		"volume path":             func(s *SubPath) { s.VolumePath = "v" },
-		"index":                   func(s *SubPath) { s.Index = -1 },
-		`container: "../c"`:       func(s *SubPath) { s.Container = "../c" },
-		`volume: ".."`:            func(s *SubPath) { s.Volume = ".." },
-		`pod UID: ""`:             func(s *SubPath) { s.PodUID = "" },
+	for want, change := range map[string]func(*volume.SubPath){
+		`"../.." is not relative`: func(s *volume.SubPath) { s.Path = "../.." },
+		`"/etc" is not relative`:  func(s *volume.SubPath) { s.Path = "/etc" },
+		`NUL`:                     func(s *volume.SubPath) { s.Path = "a\x00b" },
+		"path: more than":         func(s *volume.SubPath) { s.Path = longPath() },
+		"volume path":             func(s *volume.SubPath) { s.VolumePath = "v" },
+		"index":                   func(s *volume.SubPath) { s.Index = -1 },
+		`container: "../c"`:       func(s *volume.SubPath) { s.Container = "../c" },
+		`volume: ".."`:            func(s *volume.SubPath) { s.Volume = ".." },
+		`pod UID: ""`:             func(s *volume.SubPath) { s.PodUID = "" },
 	} {
 		s := w.at
 		change(&s)
@@ -214,7 +214,7 @@ func TestInvalidSubPathsAreRejected(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	require.Error(t, w.ReleasePod(t.Context(), "../u"))
-	require.Error(t, w.Release(t.Context(), SubPath{}))
+	require.Error(t, w.Release(t.Context(), volume.SubPath{}))
 	require.NoDirExists(t, w.layout.SubPaths("u"))
 	_, err := New(Config{})
 	require.EqualError(t, err, "subpath: Config.Layout.Root is required")
@@ -239,7 +239,7 @@ func TestRace(t *testing.T) {
 		require.NoError(t, unix.Stat(filepath.Join(outside, "y", "secret"), &secret))
 		w.at.Path = "x/y/secret"
 		mounted := 0
-		for end := time.Now().Add(raceTime() / 2); time.Now().Before(end) || mounted == 0; {
+		for end := time.Now().Add(raceTime); time.Now().Before(end) || mounted == 0; {
 			target, err := w.Prepare(t.Context(), w.at)
 			if err != nil {
 				continue

@@ -16,8 +16,9 @@
 //
 // Run calls the plugin in the same way as a manager.Manager whose agent is killed repeatedly:
 // in every order, on the remains of the previous call. Each rule of the contract is a subtest.
-// The contexts of a rule's calls end after a minute; Run waits for a plugin that ignores them.
-// One rule calls the plugin concurrently.
+// It writes files, folders and links into volumes as containers do, and detects a Mount or Unmount
+// that deletes data of users: see Subject.Data. The contexts of a rule's calls end after a minute;
+// Run waits for a plugin that ignores them. One rule calls the plugin concurrently.
 //
 // Plugin and Shared are plugins that create folders. A test can make them fail, block, take
 // time, or depend on objects. Code that only reads a volume's path needs no plugin in its tests.

@@ -182,7 +182,7 @@ func (p *Plugin) Unmount(ctx context.Context, u volume.Unmount) error {
 }
 
 // Shared is a Plugin whose persistent volumes are shared by the pods of a node. It also
-// implements volume.Stager, volume.Owner, volume.Attachable and volume.Expander.
+// implements volume.Stager, volume.Identifier, volume.Attachable and volume.Expander.
 type Shared struct {
 	*Plugin
 	// Root is the folder for staged volumes. Required.
@@ -193,7 +193,7 @@ type Shared struct {
 
 var (
 	_ volume.Stager     = (*Shared)(nil)
-	_ volume.Owner      = (*Shared)(nil)
+	_ volume.Identifier = (*Shared)(nil)
 	_ volume.Attachable = (*Shared)(nil)
 	_ volume.Expander   = (*Shared)(nil)
 )
@@ -229,7 +229,7 @@ func (s *Shared) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 	return s.Plugin.Mount(ctx, m)
 }
 
-// VolumeIDOf implements volume.Owner.
+// VolumeIDOf implements volume.Identifier.
 func (s *Shared) VolumeIDOf(dir string) (id string, err error) {
 	data, err := os.ReadFile(filepath.Join(dir, "id"))
 	if errors.Is(err, iofs.ErrNotExist) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/podwright/podwright/internal/difference"
 	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/orders"
 	"github.com/podwright/podwright/volume"
@@ -30,6 +31,8 @@ var rules = []rule{
 	{"calls return if their context is done", ended},
 	{"a failed Mount can be repeated and unmounted", fails},
 	{"a failed remount keeps the mounted volume", failsAgain},
+	{"a repeated Mount keeps the data of containers", remountKeepsData},
+	{"Unmount keeps data outside of the volume's folder", unmountKeepsOthersData},
 	{"Stage is idempotent, and Staged lists the volume until Unstage", stages},
 	{"Unstage succeeds without a Stage", unstageNothing},
 	{"pods share one staged volume", shares},
@@ -93,7 +96,8 @@ func pure(t *trial) error {
 
 func mountAndUnmount(t *trial) error {
 	v := t.volume()
-	return inOrder(t.mounts(v), t.unmounts(v), func() error { return t.noRemains(v) })
+	write := func() error { _, err := t.write(v); return err }
+	return inOrder(t.mounts(v), write, t.unmounts(v), func() error { return t.noRemains(v) })
 }
 
 // mountTwice also checks that a container with the first mount sees the second.
@@ -116,7 +120,7 @@ func mountTwice(t *trial) error {
 		case err != nil:
 			return err
 		case v.mounted.Path != first.Path || v.mounted.Device != first.Device:
-			return fmt.Errorf("repeated calls of Mount returned %+v, then %+v", first, *v.mounted)
+			return fmt.Errorf("a repeated call of Mount returned another result:\n%s", difference.Of(*v.mounted, first))
 		case !os.SameFile(before, after):
 			return errors.New("the repeated Mount created another file or folder: running containers do not see it")
 		}
@@ -228,7 +232,7 @@ func neighbours(t *trial) error {
 			}
 			for _, file := range precious {
 				if data, err := os.ReadFile(file); err != nil || string(data) != "precious" {
-					return fmt.Errorf("%s: the content is now %q (%v)", file, data, err)
+					return fmt.Errorf("%s: the content is now %q%s", file, data, cause(err))
 				}
 			}
 			return errors.Join(t.check(sibling), t.check(stranger))
@@ -315,6 +319,9 @@ func failsAgain(t *trial) error {
 	}
 	v := t.volume()
 	return inOrder(t.mounts(v), func() error {
+		if _, err := t.write(v); err != nil {
+			return err
+		}
 		before, err := tree(v.dir)
 		mend := t.Fail()
 		failed := t.tryMount(t.ctx, v, true)
@@ -339,7 +346,7 @@ func stages(t *trial) error {
 	isListed := func(want bool) func() error {
 		return func() error {
 			if is, err := t.staged(id); err != nil || is != want {
-				return fmt.Errorf("Staged lists %s: %v, want %v (%v)", id, is, want, err)
+				return fmt.Errorf("Staged lists %s: %v, want %v%s", id, is, want, cause(err))
 			}
 			return nil
 		}
@@ -357,9 +364,9 @@ func stages(t *trial) error {
 		isListed(false), stage, isListed(true), stage, t.open, isListed(true), stage, unstage, isListed(false), unstage,
 		stage, t.mounts(v), t.open, isListed(true),
 		func() error {
-			if o, ok := t.plugin.(volume.Owner); ok {
+			if o, ok := t.plugin.(volume.Identifier); ok {
 				if of, err := o.VolumeIDOf(v.dir); err != nil || of != id {
-					return fmt.Errorf("VolumeIDOf(%s) is %q, want %q (%v)", v.dir, of, id, err)
+					return fmt.Errorf("VolumeIDOf(%s) is %q, want %q%s", v.dir, of, id, cause(err))
 				}
 			}
 			return nil

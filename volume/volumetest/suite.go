@@ -32,6 +32,11 @@ type Subject struct {
 	Spec func(pod *v1.Pod, name string) *volume.Spec
 	// Check checks the volume from a container's view. Default: the path or device exists.
 	Check func(m volume.Mounted) error
+	// Data returns the folder with the files of a mounted volume, into which the suite writes as
+	// containers do, or "" if they cannot write. Data outside of the volume's folder in Layout, as of
+	// a hostPath, must outlive Unmount. A Subject whose mounts are simulated returns the source of the
+	// mount. Optional: without it, it is Mounted.Path unless that is read-only or a file.
+	Data func(m volume.Mounted) string
 	// Left returns an error if a volume has remains besides the folders of volume.Mount, such
 	// as a mount without a folder. Optional.
 	Left func(pod types.UID, name string) error
@@ -221,10 +226,18 @@ func (t *trial) unmount(v *vol) error {
 	return t.noRemains(v)
 }
 
+// cause returns an error in brackets, for the end of a message, or "" without one.
+func cause(err error) string {
+	if err == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (%v)", err)
+}
+
 func (t *trial) noRemains(v *vol) error {
 	for _, path := range []string{v.dir, v.state} {
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s exists after the unmount of %v (%v)", path, v, err)
+			return fmt.Errorf("%s exists after the unmount of %v%s", path, v, cause(err))
 		}
 	}
 	return t.Left(v.pod.UID, v.spec.Name)

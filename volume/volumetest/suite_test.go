@@ -75,6 +75,18 @@ func TestShared(t *testing.T) {
 	Run(t, func(t testing.TB) Subject { return sharedSubject(t, func(s *Shared) volume.Plugin { return s }) })
 }
 
+// A plugin on folders of the host has no defect.
+func TestOnHost(t *testing.T) {
+	for _, rule := range []string{keepsData, keepsOthersData} {
+		s := subject(t, func(p *Plugin) volume.Plugin {
+			b := &broken{Plugin: p, supports: p.Supports}
+			b.onHost()
+			return b
+		})
+		require.NoError(t, play(t.Context(), find(t, rule), s))
+	}
+}
+
 func TestBlock(t *testing.T) {
 	Run(t, func(t testing.TB) Subject {
 		s := subject(t, func(p *Plugin) volume.Plugin { return p })
@@ -117,6 +129,28 @@ func (b *broken) after(f func(m volume.Mount, failed bool)) {
 		return out, err
 	}
 }
+
+// onHost makes Mount return a folder of the host, as of a hostPath.
+func (b *broken) onHost() {
+	b.mount = func(_ context.Context, m volume.Mount) (volume.Mounted, error) {
+		return volume.Mounted{Path: hostFolder(m.Dir)}, os.MkdirAll(hostFolder(m.Dir), 0o750)
+	}
+	b.unmount = func(context.Context, volume.Unmount) error { return nil }
+}
+
+func hostFolder(dir string) string { return dir + "-on-the-host" }
+
+func wipe(dir, pattern string) {
+	all, _ := filepath.Glob(filepath.Join(dir, pattern))
+	for _, path := range all {
+		_ = os.RemoveAll(path)
+	}
+}
+
+const (
+	keepsData       = "a repeated Mount keeps the data of containers"
+	keepsOthersData = "Unmount keeps data outside of the volume's folder"
+)
 
 // Each broken plugin fails the rule that it breaks.
 func TestBrokenPlugins(t *testing.T) {
@@ -246,6 +280,68 @@ func TestBrokenPlugins(t *testing.T) {
 				}
 			})
 		}},
+		{"Unmount fails on a volume with data", "Mount creates the returned path, Unmount leaves no files", func(b *broken) {
+			b.unmount = func(_ context.Context, u volume.Unmount) error {
+				_ = os.Remove(filepath.Join(u.Dir, "content"))
+				if err := os.Remove(u.Dir); !errors.Is(err, os.ErrNotExist) {
+					return err
+				}
+				return nil
+			}
+		}},
+		{"a repeated Mount wipes the volume", keepsData, func(b *broken) {
+			b.before(func(m volume.Mount) error { wipe(m.Dir, "*"); return nil })
+		}},
+		{"the next agent wipes the volume", keepsData, func(b *broken) {
+			mine := map[types.UID]bool{}
+			b.before(func(m volume.Mount) error {
+				if !mine[m.Pod.UID] {
+					wipe(m.Dir, "*")
+				}
+				mine[m.Pod.UID] = true
+				return nil
+			})
+		}},
+		{"a repeated Mount replaces a file", keepsData, func(b *broken) {
+			b.before(func(m volume.Mount) error {
+				if m.Again {
+					_ = os.WriteFile(filepath.Join(m.Dir, usersFiles[0]), nil, 0o600)
+				}
+				return nil
+			})
+		}},
+		{"a repeated Mount removes links", keepsData, func(b *broken) {
+			b.before(func(m volume.Mount) error { wipe(m.Dir, "*link"); return nil })
+		}},
+		{"a failed remount wipes the volume", "a failed remount keeps the mounted volume", func(b *broken) {
+			b.after(func(m volume.Mount, failed bool) {
+				if failed {
+					wipe(m.Dir, "volumetest-*")
+				}
+			})
+		}},
+		{"Mount wipes the folder of the host", keepsData, func(b *broken) {
+			b.onHost()
+			mount := b.mount
+			b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
+				wipe(hostFolder(m.Dir), "*")
+				return mount(ctx, m)
+			}
+		}},
+		{"Unmount deletes the folder of the host", keepsOthersData, func(b *broken) {
+			b.onHost()
+			b.unmount = func(_ context.Context, u volume.Unmount) error { return os.RemoveAll(hostFolder(u.Dir)) }
+		}},
+		{"Unmount wipes the folder of the host", keepsOthersData, func(b *broken) {
+			b.onHost()
+			b.unmount = func(_ context.Context, u volume.Unmount) error { wipe(hostFolder(u.Dir), "*"); return nil }
+		}},
+		{"Unmount follows links", keepsOthersData, func(b *broken) {
+			b.unmount = func(ctx context.Context, u volume.Unmount) error {
+				wipe(filepath.Join(u.Dir, usersFiles[2]), "*")
+				return b.Plugin.Unmount(ctx, u)
+			}
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -254,7 +350,13 @@ func TestBrokenPlugins(t *testing.T) {
 					test.breaks(b)
 					return b
 				})
-				require.Error(t, play(t.Context(), find(t, test.rule), s))
+				err := play(t.Context(), find(t, test.rule), s)
+				require.Error(t, err)
+				require.NotContains(t, err.Error(), "%!")
+				require.NotContains(t, err.Error(), "<nil>")
+				if test.rule == keepsData || test.rule == keepsOthersData {
+					require.Regexp(t, "the files of a container in .* have changed|followed a link", err)
+				}
 				time.Sleep(2 * time.Hour) // let calls return that ignore their context
 			})
 		})
