@@ -197,7 +197,17 @@ func (f *Feed[T, L]) watch(ctx context.Context, o metav1.ListOptions) (watch.Int
 	// The reflector discards errors of a started watch.
 	w, err := f.cfg.Resource.Watch(onExceeded(ctx, func(err error) { f.record(ctx, err) }), o)
 	f.record(ctx, err)
-	return w, err
+	if err != nil {
+		return nil, err
+	}
+	return typed(w, func(e watch.Event) error {
+		if got, ok := e.Object.(T); !ok && e.Type != watch.Error {
+			err := fmt.Errorf("an event of a watch has a %T instead of a %T; listing again", e.Object, got)
+			f.record(ctx, err)
+			return err
+		}
+		return nil
+	}), nil
 }
 
 // shortWatch is the duration up to which a watch is followed by a pause.

@@ -52,7 +52,7 @@ func newGeneration(k *kubeconfig, dial dialFunc, wrap func(http.RoundTripper) ht
 		MaxIdleConnsPerHost: 25,
 		DisableCompression:  k.rest.DisableCompression,
 	})
-	wrapped, err := transport.HTTPWrappersForConfig(config, bounded{g.transport, b})
+	wrapped, err := transport.HTTPWrappersForConfig(config, valid{bounded{g.transport, b}, k})
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +61,27 @@ func newGeneration(k *kubeconfig, dial dialFunc, wrap func(http.RoundTripper) ht
 	}
 	g.http = &http.Client{Transport: wrapped}
 	return g, nil
+}
+
+// valid is a transport that fails after the end of the client certificate. A call may reach it long
+// after its start: calls wait for the rate limit and between retries.
+type valid struct {
+	next       http.RoundTripper
+	kubeconfig *kubeconfig
+}
+
+// WrappedRoundTripper returns the wrapped transport for apimachinery.
+func (v valid) WrappedRoundTripper() http.RoundTripper { return v.next }
+
+// RoundTrip implements http.RoundTripper.
+func (v valid) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := v.kubeconfig.checkExpiry(time.Now()); err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close() // required of a RoundTripper
+		}
+		return nil, err
+	}
+	return v.next.RoundTrip(r)
 }
 
 // check returns the error that calls at this time return without a connection.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -219,6 +220,53 @@ func TestFeedIgnoresEventsOfNodesWithoutUID(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.ErrorContains(t, feed.Err(), "has no UID")
 		require.Equal(t, map[string]string{"a": "b"}, feed.All()[0].Labels)
+	})
+}
+
+// An event about an object of another kind is reported, and the objects are listed again.
+func TestFeedListsAgainAfterAnEventOfAnotherKind(t *testing.T) {
+	for _, object := range []string{`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"n"}}`, `{"kind":"NodeList","apiVersion":"v1","metadata":{}}`, `{"kind":"Status","apiVersion":"v1"}`} {
+		synctest.Test(t, func(t *testing.T) {
+			server, client, response := connectReplaced(t)
+			server.Put(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
+			var log strings.Builder
+			feed, err := apiserver.NewFeed(apiserver.FeedConfig[*v1.Node, *v1.NodeList]{Resource: client.Nodes(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			require.NoError(t, err)
+			apitest.Run(t, feed.Run)
+			time.Sleep(time.Minute)
+			event := `{"type":"MODIFIED","object":` + object + `}`
+			response.event.Store(&event)
+			server.CloseWatches()
+			time.Sleep(time.Second)
+			server.Put(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}}})
+			time.Sleep(time.Minute)
+			require.Equal(t, map[string]string{"a": "b"}, feed.All()[0].Labels, object)
+			response.event.Store(nil)
+			server.CloseWatches()
+			time.Sleep(time.Minute)
+			require.NoError(t, feed.Err())
+			synctest.Wait()
+			require.Contains(t, log.String(), "instead of a *v1.Node; listing again", object)
+		})
+	}
+}
+
+// A response of another kind is an error, and not an empty object.
+func TestResponsesOfOtherKinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, client, response := connectReplaced(t)
+		for body, want := range map[string]string{
+			`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}`: "the response is a *v1.Pod instead of a *v1.ConfigMap",
+			`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{}}`: "the response is a *v1.ConfigMapList instead of a *v1.ConfigMap",
+			`{"metadata":{"name":"a"}}`:                                "Object 'Kind' is missing",
+			"null":                                                     "Object 'Kind' is missing",
+		} {
+			response.with(body)
+			_, err := client.ConfigMaps("ns").Get(t.Context(), "a", metav1.GetOptions{})
+			require.ErrorContains(t, err, want)
+			_, err = client.ConfigMaps("ns").Update(t.Context(), configMap("a", "1"), metav1.UpdateOptions{})
+			require.ErrorContains(t, err, want)
+		}
 	})
 }
 

@@ -25,7 +25,7 @@ func resource[T, L any, PT interface {
 }](c *Client, version schema.GroupVersion, plural, namespace string) Resource[PT, PL] {
 	return Resource[PT, PL]{
 		client: c, namespace: namespace,
-		kind: kind[PT, PL]{version: version, plural: plural, object: func() PT { return new(T) }, list: func() PL { return new(L) }},
+		kind: kind[PT, PL]{version: version, plural: plural, object: func() PT { return new(T) }},
 	}
 }
 
@@ -116,21 +116,21 @@ func (c *Client) SigningRequests() Resource[*certv1.CertificateSigningRequest, *
 
 // ReviewToken authenticates a token at the server, which stores nothing.
 func (c *Client) ReviewToken(ctx context.Context, r *authv1.TokenReview) (*authv1.TokenReview, error) {
-	return review(ctx, c, authv1.SchemeGroupVersion, "tokenreviews", r, &authv1.TokenReview{})
+	return review(ctx, c, authv1.SchemeGroupVersion, "tokenreviews", r)
 }
 
 // ReviewAccess checks an authorization at the server, which stores nothing.
 func (c *Client) ReviewAccess(ctx context.Context, r *authzv1.SubjectAccessReview) (*authzv1.SubjectAccessReview, error) {
-	return review(ctx, c, authzv1.SchemeGroupVersion, "subjectaccessreviews", r, &authzv1.SubjectAccessReview{})
+	return review(ctx, c, authzv1.SchemeGroupVersion, "subjectaccessreviews", r)
 }
 
-func review[O runtime.Object](ctx context.Context, c *Client, version schema.GroupVersion, plural string, question, into O) (none O, err error) {
+func review[O runtime.Object](ctx context.Context, c *Client, version schema.GroupVersion, plural string, question O) (none O, err error) {
 	r, err := c.restFor(version)
 	if err != nil {
 		return none, err
 	}
 	req := r.Post().Resource(plural).VersionedParams(&metav1.CreateOptions{}, c.codecs.parameters)
-	return do(ctx, c, req.Body(question), into)
+	return do[O](ctx, c, req.Body(question))
 }
 
 // RequestToken requests a token of a service account.
@@ -140,5 +140,5 @@ func (c *Client) RequestToken(ctx context.Context, namespace, account string, r 
 		return nil, err
 	}
 	req = req.Name(account).SubResource("token").VersionedParams(&metav1.CreateOptions{}, c.codecs.parameters)
-	return do(ctx, c, req.Body(r), &authv1.TokenRequest{})
+	return do[*authv1.TokenRequest](ctx, c, req.Body(r))
 }

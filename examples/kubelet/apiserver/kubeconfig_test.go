@@ -2,10 +2,13 @@ package apiserver_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -321,6 +324,27 @@ func TestExpiredReplacement(t *testing.T) {
 		require.NoError(t, client.Err())
 		time.Sleep(31 * time.Minute)
 		require.ErrorIs(t, client.Err(), apiserver.ErrExpired)
+	})
+}
+
+// A call that started before the end of the certificate is not repeated after it.
+func TestRetriesEndWithCertificate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCredentials(t)
+		c.point("http://server.test")
+		end := time.Now().Add(3 * time.Second)
+		c.issue("node", end)
+		cfg, dials := c.config(nil), 0
+		cfg.Dial = func(context.Context, string, string) (net.Conn, error) {
+			require.True(t, time.Now().Before(end))
+			dials++
+			return nil, io.EOF // is repeated
+		}
+		client, err := apiserver.New(cfg)
+		require.NoError(t, err)
+		_, err = client.ConfigMaps("ns").Get(t.Context(), "a", metav1.GetOptions{})
+		require.ErrorIs(t, err, apiserver.ErrExpired)
+		require.Greater(t, dials, 1)
 	})
 }
 

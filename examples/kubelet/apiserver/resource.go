@@ -35,7 +35,6 @@ type kind[T Object, L runtime.Object] struct {
 	version schema.GroupVersion
 	plural  string
 	object  func() T
-	list    func() L
 }
 
 // In returns the Resource for one namespace. List and Watch also work without one, for all
@@ -53,14 +52,20 @@ func (r Resource[T, L]) request(verb string) (*rest.Request, error) {
 	return c.Verb(verb).NamespaceIfScoped(r.namespace, r.namespace != "").Resource(r.kind.plural), nil
 }
 
-// do makes a call other than a watch, and decodes the response.
-func do[O runtime.Object](ctx context.Context, c *Client, req *rest.Request, into O) (none O, err error) {
+// do makes a call other than a watch, and decodes the response. A response of another kind is an
+// error: decoded into an O it would be an empty object.
+func do[O runtime.Object](ctx context.Context, c *Client, req *rest.Request) (none O, err error) {
 	ctx, cancel := c.bounded(logr.NewContext(ctx, logr.Discard())) // errors are returned
 	defer cancel()
-	if err := req.Do(ctx).Into(into); err != nil {
+	got, err := req.Do(ctx).Get()
+	if err != nil {
 		return none, err
 	}
-	return into, nil
+	o, ok := got.(O)
+	if !ok {
+		return none, fmt.Errorf("apiserver: the response is a %T instead of a %T", got, none)
+	}
+	return o, nil
 }
 
 func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -76,7 +81,7 @@ func (r Resource[T, L]) Get(ctx context.Context, name string, o metav1.GetOption
 	if err != nil {
 		return none, err
 	}
-	return do(ctx, r.client, req.Name(name).VersionedParams(&o, r.client.codecs.parameters), r.kind.object())
+	return do[T](ctx, r.client, req.Name(name).VersionedParams(&o, r.client.codecs.parameters))
 }
 
 // errNoVersion is the error of a list without a resource version, such as the response null of a
@@ -90,7 +95,7 @@ func (r Resource[T, L]) List(ctx context.Context, o metav1.ListOptions) (none L,
 	if err != nil {
 		return none, err
 	}
-	l, err := do(ctx, r.client, req.VersionedParams(&o, r.client.codecs.parameters), r.kind.list())
+	l, err := do[L](ctx, r.client, req.VersionedParams(&o, r.client.codecs.parameters))
 	if err != nil {
 		return none, err
 	}
@@ -144,7 +149,7 @@ func (r Resource[T, L]) Create(ctx context.Context, obj T, o metav1.CreateOption
 	if err != nil {
 		return none, err
 	}
-	return do(ctx, r.client, req.VersionedParams(&o, r.client.codecs.parameters).Body(obj), r.kind.object())
+	return do[T](ctx, r.client, req.VersionedParams(&o, r.client.codecs.parameters).Body(obj))
 }
 
 // Update replaces an object, or a subresource of it such as "status".
@@ -154,7 +159,7 @@ func (r Resource[T, L]) Update(ctx context.Context, obj T, o metav1.UpdateOption
 		return none, err
 	}
 	req = req.Name(obj.GetName()).SubResource(subresources...).VersionedParams(&o, r.client.codecs.parameters)
-	return do(ctx, r.client, req.Body(obj), r.kind.object())
+	return do[T](ctx, r.client, req.Body(obj))
 }
 
 // Patch changes an object, or a subresource of it such as "status".
@@ -164,7 +169,7 @@ func (r Resource[T, L]) Patch(ctx context.Context, name string, t types.PatchTyp
 		return none, err
 	}
 	req = req.Name(name).SubResource(subresources...).VersionedParams(&o, r.client.codecs.parameters)
-	return do(ctx, r.client, req.SetHeader("Content-Type", string(t)).Body(patch), r.kind.object())
+	return do[T](ctx, r.client, req.SetHeader("Content-Type", string(t)).Body(patch))
 }
 
 // Delete deletes an object, or starts its deletion.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -33,6 +34,14 @@ func (r *Rotator) lost() error {
 		return nil
 	}
 	return r.cfg.Client.Err()
+}
+
+// untilLost returns the time until the client's certificate ends, if bootstrap can replace it.
+func (r *Rotator) untilLost() time.Duration {
+	if left := time.Until(r.cfg.Client.Expires()); r.cfg.Bootstrap != "" && left > 0 {
+		return left
+	}
+	return farFuture
 }
 
 // bootstrap requests a certificate with the bootstrap kubeconfig, unless the store has a valid one,

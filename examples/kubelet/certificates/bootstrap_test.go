@@ -164,7 +164,7 @@ func TestBootstrapRetries(t *testing.T) {
 	bootstrapping(t, func(t *testing.T, j *joining) {
 		j.SetDown(true)
 		j.start()
-		time.Sleep(20 * time.Minute)
+		time.Sleep(5 * time.Minute)
 		require.ErrorContains(t, j.Err(), "connection refused")
 		j.SetDown(false)
 		pass(2 * pauseMax)
@@ -185,8 +185,15 @@ func TestBootstrapRetries(t *testing.T) {
 		pass(approvalTimeout + 10*time.Minute) // also after an unapproved renewal
 		pending := j.pending()
 		require.NotEmpty(t, pending)
-		j.issue(pending[len(pending)-1], time.Hour)
+		j.issue(pending[len(pending)-1], 20*time.Minute)
 		j.joined()
+
+		answered := len(j.pending())
+		j.SetDown(true)
+		pass(time.Until(j.client.Expires()) + time.Second)
+		j.SetDown(false)
+		pass(2 * pauseLost)
+		require.Greater(t, len(j.pending()), answered, "soon after an outage beyond the certificate's end")
 	})
 }
 
@@ -263,14 +270,14 @@ func TestUnwritableFolders(t *testing.T) {
 	bootstrapping(t, func(t *testing.T, j *joining) {
 		require.NoError(t, os.WriteFile(j.store.Dir, nil, 0o600))
 		j.start()
-		pass(time.Hour)
+		pass(10 * time.Minute)
 		require.ErrorContains(t, j.Err(), j.store.Dir)
 		require.Zero(t, j.requests())
 		require.NoError(t, os.Remove(j.store.Dir))
 		require.NoError(t, os.MkdirAll(at(j.kubeconfig, "folder"), 0o700))
 		pass(2 * pauseMax)
 		j.issue(j.only(), 10*time.Hour)
-		pass(time.Hour)
+		pass(10 * time.Minute)
 		require.ErrorContains(t, j.Err(), j.kubeconfig)
 		require.Equal(t, 1, j.requests())
 		require.NoError(t, os.RemoveAll(j.kubeconfig))

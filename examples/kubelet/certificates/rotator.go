@@ -75,9 +75,9 @@ var (
 const (
 	// approvalTimeout bounds the wait for the outcome of a request.
 	approvalTimeout = time.Hour
-	// Pauses between requests grow up to pauseMax after failures and up to pauseRefused after
-	// refusals.
-	pauseMin, pauseMax, pauseRefused = 2 * time.Second, time.Minute, 10 * time.Minute
+	// Pauses between requests grow up to pauseMax after failures, up to pauseLost if the node has
+	// lost its credential, and up to pauseRefused after refusals.
+	pauseMin, pauseMax, pauseLost, pauseRefused = 2 * time.Second, time.Minute, 10 * time.Second, 10 * time.Minute
 	// checkPeriod is the period of checks whether a request is due. The clock may be set, and the
 	// client may lose its credential.
 	checkPeriod = time.Minute
@@ -172,10 +172,10 @@ func (r *Rotator) Run(ctx context.Context) error {
 		return ErrAlreadyRun
 	}
 	share := rand.Float64()
-	for failures := 0; ; {
+	for last := (backOff{}); ; {
 		why, at := r.nextRequest(share)
 		if pause := time.Until(at); pause > 0 {
-			failures = 0
+			last = backOff{}
 			if !r.sleep(ctx, min(pause, checkPeriod)) {
 				return nil
 			}
@@ -194,8 +194,7 @@ func (r *Rotator) Run(ctx context.Context) error {
 		if err == nil {
 			share = rand.Float64()
 		} else {
-			pause = wait.Jitter(pauseAfter(failures, err), 0.1)
-			failures++
+			pause = min(wait.Jitter(last.pause(err, r.lost() != nil), 0.1), r.untilLost())
 		}
 		if !r.sleep(ctx, pause) {
 			return nil
@@ -243,12 +242,20 @@ func (r *Rotator) sleep(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-func pauseAfter(failures int, err error) time.Duration {
-	most := pauseMax
-	if errors.Is(err, ErrDenied) || errors.Is(err, ErrFailed) {
-		most = pauseRefused
+// backOff counts failed requests and refused ones, each for its own pause: a refusal after a long
+// outage is repeated soon.
+type backOff struct{ failures, refusals int }
+
+func (b *backOff) pause(err error, lost bool) time.Duration {
+	n, most := &b.failures, pauseMax
+	if lost {
+		most = pauseLost
 	}
-	return min(pauseMin<<min(failures, 20), most)
+	if errors.Is(err, ErrDenied) || errors.Is(err, ErrFailed) {
+		n, most = &b.refusals, pauseRefused
+	}
+	defer func() { *n++ }()
+	return min(pauseMin<<min(*n, 20), most)
 }
 
 // renew requests a certificate, and stores it.

@@ -364,10 +364,15 @@ certificates: RotatorConfig.Template is required
 certificates: RotatorConfig.Signer "x" is not a signer of kubelet certificates`)
 }
 
-func TestPauseAfter(t *testing.T) {
-	other := errors.New("down")
-	require.Equal(t, 2*time.Second, pauseAfter(0, other))
-	require.Equal(t, 16*time.Second, pauseAfter(3, other))
-	require.Equal(t, time.Minute, pauseAfter(100, other))
-	require.Equal(t, 10*time.Minute, pauseAfter(100, ErrDenied))
+func TestPauses(t *testing.T) {
+	down, after := errors.New("down"), backOff{}
+	for _, want := range []time.Duration{2, 4, 8, 16, 32, 60, 60} {
+		require.Equal(t, want*time.Second, after.pause(down, false))
+	}
+	require.Equal(t, 10*time.Second, after.pause(down, true))
+	require.Equal(t, 2*time.Second, after.pause(ErrDenied, false), "the first refusal after an outage")
+	for range 20 {
+		after.pause(ErrFailed, true)
+	}
+	require.Equal(t, 10*time.Minute, after.pause(ErrDenied, true))
 }

@@ -2,6 +2,7 @@ package apitest
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,9 @@ type Fault struct {
 	Status int
 	// RetryAfter is the Retry-After header sent with Status, in seconds.
 	RetryAfter int
+	// Body is a JSON document that is sent with status 200 instead of carrying out the call. The
+	// response to a watch stays open after it.
+	Body string
 	// Cut carries out the call and then closes the connection without a response.
 	Cut bool
 }
@@ -120,6 +124,18 @@ func (s *Server) faulty(w http.ResponseWriter, r *http.Request, c Call) bool {
 			_, _ = s.answer(c, s.kinds[c.gvr]) // the response is not sent
 		}
 		panic(http.ErrAbortHandler)
+	}
+	if f.Body != "" {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, f.Body)
+		if c.Verb == "watch" {
+			w.(http.Flusher).Flush()
+			select {
+			case <-r.Context().Done():
+			case <-s.closing:
+			}
+		}
+		return true
 	}
 	if f.Status != 0 {
 		s.fail(w, r, apierrors.NewGenericServerResponse(f.Status, c.Verb, c.gvr.GroupResource(), c.Name, "as the test demands", f.RetryAfter, true))

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -158,8 +159,11 @@ func (n *node) claim(t testing.TB, r *objects.Objects) {
 	createObject(t, attachments, &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.VolumeAttachmentSpec{
 		Attacher: name, NodeName: n.name, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv.Name},
 	}})
-	_, err := r.PublishContext(ctx, name)
-	require.ErrorContains(t, err, "not attached yet")
+	// The authorizer of nodes learns of the attachment from its own watch.
+	eventually(t, "the attachment is readable and not attached", func() bool {
+		_, err := r.PublishContext(ctx, name)
+		return err != nil && strings.Contains(err.Error(), "not attached yet")
+	})
 	attachment, err := attachments.Get(ctx, name, metav1.GetOptions{})
 	require.NoError(t, err)
 	attachment.Status = storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: map[string]string{"device": "sdx"}}

@@ -36,13 +36,13 @@ func TestSink(t *testing.T) {
 		sink, err := pods.NewSink(client, n.name)
 		require.NoError(t, err)
 		t.Run(name, func(t *testing.T) {
-			statustest.Run(t, func(t testing.TB) statustest.Harness { return n.harness(t, sink, bound) })
+			statustest.Run(t, func(t testing.TB) statustest.Subject { return n.harness(t, sink, bound) })
 		})
 	}
 }
 
-func (n *node) harness(t testing.TB, sink status.Sink, bound bool) statustest.Harness {
-	return statustest.Harness{
+func (n *node) harness(t testing.TB, sink status.Sink, bound bool) statustest.Subject {
+	return statustest.Subject{
 		Sink: sink,
 		Create: func(pod *v1.Pod) *v1.Pod {
 			like := n.pod(pod.Name)

@@ -42,15 +42,24 @@ func pod(name, node string) *v1.Pod {
 func TestSink(t *testing.T) {
 	for name, newer := range map[string]bool{"as it is": false, "newer server": true} {
 		t.Run(name, func(t *testing.T) {
-			statustest.Run(t, func(t testing.TB) statustest.Harness {
+			statustest.Run(t, func(t testing.TB) statustest.Subject {
 				server, client := connect(t)
 				server.SendUnknownFields(newer)
 				sink, err := pods.NewSink(client, "worker")
 				require.NoError(t, err)
+				fault := func(f func() apitest.Fault) {
+					server.SetFault(func(c apitest.Call) apitest.Fault {
+						if c.Verb != "patch" {
+							return apitest.Fault{}
+						}
+						return f()
+					})
+				}
+				var hung chan struct{}
 				at := func(namespace, name string) *v1.Pod {
 					return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 				}
-				return statustest.Harness{
+				return statustest.Subject{
 					Sink:   sink,
 					Create: func(pod *v1.Pod) *v1.Pod { return server.Put(pod).(*v1.Pod) },
 					Pod: func(namespace, name string) *v1.Pod {
@@ -65,6 +74,21 @@ func TestSink(t *testing.T) {
 						server.Put(pod)
 					},
 					Remove: func(namespace, name string) { server.Remove(at(namespace, name)) },
+					Fail: func(fail bool) {
+						server.SetFault(nil)
+						if fail {
+							fault(func() apitest.Fault { return apitest.Fault{Status: http.StatusInternalServerError} })
+						}
+					},
+					Hang: func(hang bool) {
+						if !hang {
+							close(hung)
+							server.SetFault(nil)
+							return
+						}
+						hung = make(chan struct{})
+						fault(func() apitest.Fault { <-hung; return apitest.Fault{Status: http.StatusGatewayTimeout} })
+					},
 				}
 			})
 		})
