@@ -23,6 +23,9 @@
 // line of the response for a service whose log is a file. A query has at most four services or one
 // file, with names of at most 256 letters, digits and ".-_@:" ("/" in files).
 //
+// A query of services ends after 30 s with its programs, and 16 may be in progress; further ones get
+// status 429.
+//
 // Malformed values get status 400, invalid combinations 406. Two differences from upstream kubelets
 // are deliberate: the only service of a query gets status 404 if it has no log, and a query gets
 // status 500 if journalctl fails and no file exists. Upstream sends 200 in both cases, which hides

@@ -12,7 +12,9 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // Config configures a Handler.
@@ -28,13 +30,17 @@ type Config struct {
 }
 
 // Handler serves logs. Create it with New. It is safe for concurrent use.
-type Handler struct{ cfg Config }
+type Handler struct {
+	cfg     Config
+	timeout time.Duration // of a query
+	running atomic.Int32  // queries of services in progress
+}
 
 // New returns a handler. It opens the folder at each request, so the folder may be created later.
 func New(cfg Config) (*Handler, error) {
 	fields.Default(&cfg.Prefix, "/logs/")
 	fields.Default(&cfg.Journal, journalctl)
-	return &Handler{cfg}, fields.Required("nodelogs: Config.Root", cfg.Root)
+	return &Handler{cfg: cfg, timeout: queryTimeout}, fields.Required("nodelogs: Config.Root", cfg.Root)
 }
 
 // ServeHTTP serves a file, the list of a folder, or the result of a query.

@@ -11,8 +11,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -270,6 +272,78 @@ func TestNoJournalctl(t *testing.T) {
 	w := get(t, Config{Root: logs(t), Query: true}, "/logs/?query=a&query=b")
 	require.Equal(t, http.StatusInternalServerError, w.Code)
 	require.Contains(t, w.Body.String(), "journalctl")
+}
+
+// installJournalctl installs a script as journalctl for one test. The journal has the unit a.
+func installJournalctl(t testing.TB, text string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	text = "#!/bin/sh\nif [ $1 = --field=_SYSTEMD_UNIT ]; then echo a.service; exit; fi\n" + text
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "journalctl"), []byte(text), 0o700))
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	return dir
+}
+
+// A query ends in time with its programs, even if the client does not read the response.
+func TestQueriesEnd(t *testing.T) {
+	dir := installJournalctl(t, "sleep 600 & echo $! >$0.child; yes line")
+	h, err := New(Config{Root: logs(t), Query: true})
+	require.NoError(t, err)
+	h.timeout = 500 * time.Millisecond
+	ended := make(chan struct{})
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		h.ServeHTTP(w, r)
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	response, err := server.Client().Get(server.URL + "/logs/?query=a")
+	require.NoError(t, err)
+	defer response.Body.Close()
+	require.Equal(t, 2, response.ProtoMajor)
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the query has not ended")
+	}
+	_, _ = io.Copy(io.Discard, response.Body)
+	child, err := os.ReadFile(filepath.Join(dir, "journalctl.child"))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		state, _ := os.ReadFile("/proc/" + strings.TrimSpace(string(child)) + "/stat")
+		return len(state) == 0 || strings.Contains(string(state), ") Z ")
+	}, 10*time.Second, 10*time.Millisecond, "a child of journalctl runs")
+}
+
+// Queries beyond the limit are refused while others run, and the list of units is bounded.
+func TestQueriesAreBounded(t *testing.T) {
+	begun, end := make(chan struct{}), make(chan struct{})
+	h, err := New(Config{Root: logs(t), Query: true, Journal: func(context.Context, []string, io.Writer) error {
+		begun <- struct{}{}
+		<-end
+		return nil
+	}})
+	require.NoError(t, err)
+	query := func(name string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/logs/?query="+name, nil))
+		return w
+	}
+	var others sync.WaitGroup
+	for range maxQueries {
+		others.Go(func() { query("etcd") })
+		<-begun
+	}
+	require.Equal(t, http.StatusTooManyRequests, query("etcd").Code)
+	require.Equal(t, "lines\n", get(t, h.cfg, "/logs/syslog").Body.String(), "files have no limit")
+	close(end)
+	others.Wait()
+	h.cfg.Journal = func(_ context.Context, _ []string, w io.Writer) error {
+		_, err := io.Copy(w, strings.NewReader(strings.Repeat("b.service\n", maxUnits/8)))
+		return err
+	}
+	require.Equal(t, "the journal: the list of units exceeds 4194304 bytes\n", query("a").Body.String())
 }
 
 func ExampleHandler() {

@@ -1,14 +1,12 @@
 package nodelogs
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"regexp"
 	"regexp/syntax"
 	"slices"
@@ -18,6 +16,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // Journal writes the lines that journalctl prints with these arguments to w. It is also called with
@@ -25,9 +25,8 @@ import (
 type Journal func(ctx context.Context, arguments []string, w io.Writer) error
 
 func journalctl(ctx context.Context, arguments []string, w io.Writer) error {
-	cmd := exec.CommandContext(ctx, "journalctl", arguments...)
+	cmd := run.Command(ctx, "journalctl", arguments...)
 	cmd.Stdout, cmd.Stderr = w, w // errors are lines of the response, as in upstream kubelets
-	cmd.WaitDelay = time.Second
 	return cmd.Run()
 }
 
@@ -37,6 +36,9 @@ const (
 	maxTailLines = 100_000
 	maxPattern   = 1024
 	queryTimeout = 30 * time.Second
+	// maxQueries bounds the queries of services in progress, because each runs a program.
+	maxQueries = 16
+	maxUnits   = 4 << 20 // bytes of the journal's units
 )
 
 // query is a node log query. The result of parse is well-formed, and valid after check.
@@ -211,11 +213,18 @@ func (h *Handler) query(w http.ResponseWriter, r *http.Request, path string) boo
 // services writes the logs of services: from the journal, or from files if the journal has no such
 // unit. Errors after the first byte are lines of the response, as in upstream kubelets.
 func (h *Handler) services(w http.ResponseWriter, r *http.Request, q *query) {
-	ctx, cancel := context.WithTimeout(r.Context(), queryTimeout)
+	defer h.running.Add(-1)
+	if h.running.Add(1) > maxQueries {
+		http.Error(w, fmt.Sprintf("too many log queries in progress (limit %d), try again later", maxQueries), http.StatusTooManyRequests)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), h.timeout)
 	defer cancel()
-	var units bytes.Buffer
+	// It ends a write to a client that does not read. It fails only without a connection.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.timeout))
+	var units units
 	noJournal := h.cfg.Journal(ctx, []string{"--field=_SYSTEMD_UNIT"}, &units)
-	known := strings.Fields(units.String())
+	known := strings.Fields(string(units.text))
 	var native, files []string
 	for _, name := range q.services {
 		if slices.Contains(known, name) || slices.Contains(known, name+".service") {
@@ -314,6 +323,18 @@ func (r reader) Seek(offset int64, whence int) (int64, error) {
 		return 0, err
 	}
 	return r.File.Seek(offset, whence)
+}
+
+// units fails when it has more than maxUnits bytes, so that it does not fill the memory.
+type units struct{ text []byte }
+
+// Write implements io.Writer.
+func (u *units) Write(b []byte) (int, error) {
+	if len(u.text)+len(b) > maxUnits {
+		return 0, fmt.Errorf("the list of units exceeds %d bytes", maxUnits)
+	}
+	u.text = append(u.text, b...)
+	return len(b), nil
 }
 
 type counted struct {
