@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/internal/podfacts"
@@ -67,10 +68,10 @@ func amend(m *allocation.Manager, pod *v1.Pod, s v1.PodStatus) v1.PodStatus {
 	case !waits:
 		s = status.WithoutResizePending(s)
 	case !reportsWaiting(s, w):
-		s = status.WithResizePending(s, w.Generation, status.Reason{Reason: w.Reason, Message: w.Message}, now)
+		s = status.WithResizePending(s, w.Generation, podwright.Reason{Reason: w.Reason, Message: w.Message}, now)
 	}
 	if m.Begun(pod) {
-		s = status.WithResizeInProgress(status.WithoutResizeInProgress(s), pod.Generation, status.Reason{}, now)
+		s = status.WithResizeInProgress(status.WithoutResizeInProgress(s), pod.Generation, podwright.Reason{}, now)
 	}
 	return s
 }

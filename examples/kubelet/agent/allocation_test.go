@@ -159,6 +159,7 @@ func TestResizeEndsBackOff(t *testing.T) {
 		before := w.at("a").Status.ContainerStatuses[0]
 		require.NotNil(t, before.State.Waiting)
 		require.Equal(t, "CrashLoopBackOff", before.State.Waiting.Reason)
+		w.occupy("a")
 		w.wants("a", milli(2000))
 		w.Sleep(2 * time.Second)
 		now := w.at("a").Status.ContainerStatuses[0]

@@ -240,7 +240,7 @@ func TestEmbeddedCertificateEnds(t *testing.T) {
 		n.embed(shortLife)
 		n.join()
 		n.api.SetDown(true)
-		n.Sleep(hours(1))
+		n.Sleep(2 * shortLife)
 		n.requireUndisturbed("s", "c")
 		n.api.SetDown(false)
 		n.Sleep(10 * time.Minute)
@@ -248,7 +248,7 @@ func TestEmbeddedCertificateEnds(t *testing.T) {
 		n.embed(shortLife)
 		n.Sleep(2 * time.Minute)
 		n.requireInCluster()
-		n.Sleep(hours(1))
+		n.Sleep(2 * shortLife)
 		n.requireInCluster()
 	})
 }

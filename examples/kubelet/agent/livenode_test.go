@@ -91,3 +91,15 @@ func TestNodeWithoutAllocatable(t *testing.T) {
 		require.Equal(t, v1.PodRunning, w.at("a").Status.Phase)
 	})
 }
+
+// A watch event of a Node without UID changes no Node: without its labels, pods would be rejected.
+func TestEventOfANodeWithoutUID(t *testing.T) {
+	inCluster(t, func(w *world) {
+		w.startFor(5 * time.Second)
+		w.api.SetFault(faultOfNodes(apitest.Fault{Body: `{"type":"MODIFIED","object":{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","resourceVersion":"9"}}}`}, "watch"))
+		w.api.CloseWatches()
+		w.Sleep(5 * time.Second)
+		require.NotEmpty(t, w.agent.in.cluster.thisNode().UID)
+		require.NotEmpty(t, w.agent.in.cluster.thisNode().Labels)
+	})
+}

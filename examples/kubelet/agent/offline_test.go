@@ -30,6 +30,9 @@ func TestManifestsChangeBeforeTheAPIServerIsReached(t *testing.T) {
 		// changes are sets of manifests in order of their use.
 		changes [][]*v1.Pod
 		mirror  string
+		// restarts is the restart count of the last manifest: a pod that was stopped as an orphan and
+		// returns before its removal continues.
+		restarts uint32
 	}{
 		"edited":                   {changes: [][]*v1.Pod{edited}, mirror: "2"},
 		"deleted":                  {changes: [][]*v1.Pod{deleted}},
@@ -38,7 +41,7 @@ func TestManifestsChangeBeforeTheAPIServerIsReached(t *testing.T) {
 		"deleted and back":         {changes: [][]*v1.Pod{deleted, {static("1", "old")}}, mirror: "1"},
 		"edited during a restart":  {restarted: true, changes: [][]*v1.Pod{edited}, mirror: "2"},
 		"deleted during a restart": {restarted: true, changes: [][]*v1.Pod{deleted}},
-		"back after a restart":     {restarted: true, changes: [][]*v1.Pod{deleted, {static("1", "old")}}, mirror: "1"},
+		"back after a restart":     {restarted: true, changes: [][]*v1.Pod{deleted, {static("1", "old")}}, mirror: "1", restarts: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inClusterOf(t, fake.Config{}, func(w *world) {
@@ -58,7 +61,7 @@ func TestManifestsChangeBeforeTheAPIServerIsReached(t *testing.T) {
 					w.Sleep(10 * time.Second)
 					want := map[string][]uint32{"api": {0}}
 					for _, pod := range change {
-						want[pod.Spec.Containers[0].Name] = []uint32{0}
+						want[pod.Spec.Containers[0].Name] = []uint32{c.restarts}
 					}
 					require.Equal(t, want, w.Running())
 				}

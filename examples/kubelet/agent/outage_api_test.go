@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"context"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,8 +23,8 @@ func hours(h time.Duration) time.Duration {
 }
 
 // Hours with an API server that is away, slow, overloaded, failing, loses data or cuts responses
-// harm no pod, also across a restart of the agent. Pods that end meanwhile are reported, and
-// deletions carried out, once afterwards and with their real times.
+// harm no pod, also across a restart of the agent. Containers that exit are restarted meanwhile. Pods
+// that end are reported, and deletions carried out, once afterwards and with their real times.
 func TestLongOutageOfTheAPIServer(t *testing.T) {
 	always := func(f apitest.Fault) func(*world) {
 		return func(w *world) { w.api.SetFault(func(apitest.Call) apitest.Fault { return f }) }
@@ -43,27 +45,36 @@ func TestLongOutageOfTheAPIServer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inClusterOf(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"ends": after(3*time.Minute, 7)}, fake.SleepUntilStopped)}, func(w *world) {
+			var died atomic.Bool
+			crash := func(ctx context.Context, p *fake.Process) int {
+				if died.Swap(true) {
+					return fake.SleepUntilStopped(ctx, p)
+				}
+				return after(3*time.Minute, 1)(ctx, p)
+			}
+			programs := map[string]fake.Program{"ends": after(3*time.Minute, 7), "dies": crash}
+			inClusterOf(t, fake.Config{Programs: fake.ByContainer(programs, fake.SleepUntilStopped)}, func(w *world) {
 				ends := bound("ends", "ends")
 				ends.Spec.RestartPolicy = v1.RestartPolicyNever
-				w.put(bound("stays", "c"), ends, bound("goes", "d"))
+				w.put(bound("stays", "c"), ends, bound("goes", "d"), bound("dies", "dies"))
 				w.startFor(5 * time.Second)
 				ready := readySince(w.at("stays"))
 				breaks(w)
 				w.api.CloseWatches()
 				w.Sleep(hours(1))
-				require.Equal(t, map[string][]uint32{"c": {0}, "d": {0}}, w.Running())
+				require.Equal(t, map[string][]uint32{"c": {0}, "d": {0}, "dies": {1}}, w.Running())
 				if name == "away" {
 					w.stop()
 					w.startFor(hours(2))
-					require.Equal(t, map[string][]uint32{"c": {0}, "d": {0}}, w.Running(), "an unread source does not count as empty")
+					require.Equal(t, map[string][]uint32{"c": {0}, "d": {0}, "dies": {1}}, w.Running(), "an unread source does not count as empty")
 				}
 				w.remove("goes")
 				w.api.SetFault(nil)
 				w.api.SetDown(false)
 				w.Sleep(2 * time.Minute)
 				require.Nil(t, w.at("goes"))
-				require.Equal(t, map[string][]uint32{"c": {0}}, w.Running())
+				require.Equal(t, map[string][]uint32{"c": {0}, "dies": {1}}, w.Running())
+				require.EqualValues(t, 1, w.at("dies").Status.ContainerStatuses[0].RestartCount)
 				require.Equal(t, v1.PodFailed, w.at("ends").Status.Phase)
 				require.EqualValues(t, 7, w.at("ends").Status.ContainerStatuses[0].State.Terminated.ExitCode)
 				require.Equal(t, ready, readySince(w.at("stays")))

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/pods"
+	kubelet "github.com/podwright/podwright/examples/kubelet/node"
 	"github.com/podwright/podwright/examples/kubelet/server"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/volume/manager"
@@ -20,7 +21,7 @@ var _ server.Source = (*Agent)(nil)
 // Report returns the state of each pod with its reasons, for the status page.
 func (a *Agent) Report() server.Report {
 	in := a.inputs.Load()
-	r := server.Report{Node: a.cfg.Flags.NodeName, Time: time.Now(), Checks: a.Health(), Pods: []server.PodReport{}}
+	r := server.Report{Node: a.cfg.Flags.NodeName, Version: kubelet.Version, Time: time.Now(), Checks: a.Health(), Pods: []server.PodReport{}}
 	if in != nil {
 		// These are no checks of /healthz, because pods run without the API server.
 		if in.cluster != nil {
@@ -118,7 +119,9 @@ func (n *node) podReport(s podworkers.PodState) server.PodReport {
 	if s.State == podworkers.StateSyncing {
 		var lines []string
 		for _, e := range n.syncer.Explain(s.UID) {
-			lines = append(lines, e.Why)
+			if e.Why != "" { // LastError has e.Err
+				lines = append(lines, e.Why)
+			}
 		}
 		for _, e := range n.images.Explain(s.UID) {
 			lines = append(lines, e.At(time.Now()))

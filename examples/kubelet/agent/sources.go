@@ -42,7 +42,8 @@ func (s *sources) open(cfg *Config, folders folders, recorder recorder, c *clust
 	if s.merger, err = podsource.NewMerger(merged); err != nil {
 		return err
 	}
-	decoder := podsource.Decoder{NodeName: cfg.Flags.NodeName, Check: cfg.unsupported, Volumes: volumeKinds}
+	running := takeover{folders: folders, logs: k.PodLogsDir, log: cfg.Logger}
+	decoder := podsource.Decoder{NodeName: cfg.Flags.NodeName, Check: cfg.unsupported, Volumes: volumeKinds, UID: running.uid}
 	if cfg.Flags.ObjectsDir != "" {
 		decoder.Objects = objectKinds
 	}

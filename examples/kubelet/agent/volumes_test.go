@@ -51,7 +51,7 @@ func TestPodsWaitForObjects(t *testing.T) {
 
 const late = "{apiVersion: v1, kind: ConfigMap, data: {color: red}}"
 
-// Without a folder of objects, a pod that references an object is rejected with the field's name.
+// A33: without a folder of objects, a pod that references an object is rejected with the field's name.
 func TestNoFolderOfObjects(t *testing.T) {
 	for text, want := range map[string][]string{
 		configured: {"spec.volumes[0].configMap: Forbidden: a static pod must not refer to a ConfigMap", "spec.containers[0].envFrom[0].configMapRef"},
