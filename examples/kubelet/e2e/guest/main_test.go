@@ -24,6 +24,8 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/cgroups"
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/examples/kubelet/shutdown"
+	"github.com/podwright/podwright/examples/kubelet/systemd"
+	"github.com/podwright/podwright/internal/run"
 )
 
 // programVariable selects the program that this binary runs instead of the tests; settingsVariable
@@ -43,12 +45,12 @@ var programs = map[string]func() error{
 }
 
 func TestMain(m *testing.M) {
-	run, ok := programs[os.Getenv(programVariable)]
+	program, ok := programs[os.Getenv(programVariable)]
 	if !ok {
 		goleak.VerifyTestMain(m)
 		return
 	}
-	if err := run(); err != nil {
+	if err := program(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -133,7 +135,11 @@ func runAgent() error {
 	if err != nil {
 		return err
 	}
+	manager, err := systemd.New(systemd.Config{Check: func() error { return nil }, Logger: log})
+	if err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	return a.Run(ctx)
+	return run.All(ctx, a.Run, manager.Run, func(ctx context.Context) error { err := manager.Ready(); <-ctx.Done(); return err })
 }
