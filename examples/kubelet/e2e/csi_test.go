@@ -268,36 +268,3 @@ func TestPodsWaitForCSIDriver(t *testing.T) {
 		wait(t, 20*time.Second, "p is removed", func() error { return errors.Join(s.noRemains("p", string(pod.UID)), noMounts(s.root)) })
 	})
 }
-
-// Two kubelets on one host, each with a separate runtime and root, have separate drivers of the
-// same name.
-func TestCSIOfTwoKubelets(t *testing.T) {
-	images := tb.Images(t)
-	program(t)
-	runtimes := tb.Runtimes(t)
-	if len(runtimes) < 2 {
-		t.Skip("needs two runtimes")
-	}
-	first, second := newCSIScene(t, runtimes[0], images), newCSIScene(t, runtimes[1], images)
-	for _, s := range []*csiScene{first, second} {
-		s.start(t)
-		s.driver(t, "d", "").up(t)
-		s.writeManifest(t, "p.yaml", s.csiPod("p", "d"))
-	}
-	for _, s := range []*csiScene{first, second} {
-		s.running(t, "p")
-		require.Equal(t, 1, s.drivers[0].count("NodePublishVolume"))
-	}
-	second.drivers[0].down()
-	second.writeManifest(t, "q.yaml", second.csiPod("q", "d"))
-	second.waitVolumeError(t, "q", "v", `driver "d" is not registered`)
-	first.writeManifest(t, "q.yaml", first.csiPod("q", "d"))
-	first.running(t, "q")
-	first.removePod(t, "p")
-	second.drivers[0].up(t)
-	second.running(t, "q")
-	require.Equal(t, []int{2, 1, 2, 0}, []int{
-		first.drivers[0].count("NodePublishVolume"), first.drivers[0].count("NodeUnpublishVolume"),
-		second.drivers[0].count("NodePublishVolume"), second.drivers[0].count("NodeUnpublishVolume"),
-	})
-}

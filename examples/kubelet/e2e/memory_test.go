@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -241,4 +242,28 @@ func testEndlessPlugins(t *testing.T, newLean func(*testing.T, options) *kubelet
 	k.awaitLog(t, 0, "reply exceeds 1048576 bytes")
 	k.awaitLog(t, 0, "error output exceeds 16777216 bytes")
 	k.requireBounded(t)
+}
+
+func listenUnix(t *testing.T) net.Listener {
+	dir, err := os.MkdirTemp("", "e") // socket paths are short
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	l, err := net.Listen("unix", filepath.Join(dir, "s"))
+	require.NoError(t, err)
+	return l
+}
+
+// serveFake serves a runtime in memory whose containers sleep.
+func serveFake(t *testing.T) string {
+	rt, err := fake.New(fake.Config{AnyImage: true})
+	require.NoError(t, err)
+	l := listenUnix(t)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- rt.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, errors.Join(<-done, rt.Close()))
+	})
+	return l.Addr().String()
 }

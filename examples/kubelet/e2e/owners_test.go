@@ -122,7 +122,9 @@ func TestOwners(t *testing.T) {
 
 		second, err := podsyncer.New(agents[0].config)
 		require.NoError(t, err)
-		require.ErrorIs(t, second.Run(t.Context()), cri.ErrOwnerInUse)
+		soon, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		require.ErrorIs(t, second.Run(soon), cri.ErrOwnerInUse)
 
 		end := time.Now().Add(churnOfOwners)
 		for round := 2; time.Now().Before(end); round++ {

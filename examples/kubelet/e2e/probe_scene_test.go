@@ -108,16 +108,6 @@ func (s *scene) becomesUnready(t testing.TB, name, container string) {
 	s.becomes(t, name, "becomes unready", func(p *v1.Pod) error { return isUnready(p, container) })
 }
 
-func restarted(container string, n int32) func(*v1.Pod) error {
-	return func(p *v1.Pod) error {
-		c := statusOf(p, container)
-		if c == nil || c.State.Running == nil || c.RestartCount != n {
-			return fmt.Errorf("%s: %s", container, conditions(p))
-		}
-		return nil
-	}
-}
-
 // events returns the log lines of an event of the pod.
 func (s *scene) events(t testing.TB, pod, reason string, texts ...string) []string {
 	return s.logLines(t, append(texts, "reason="+reason+" ", "pod=default/"+pod+"-"+s.node)...)

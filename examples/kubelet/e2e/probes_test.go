@@ -11,52 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Static pods with probes as written by kubeadm work.
-func TestKubeadmManifest(t *testing.T) {
-	onRuntimes(t, "", func(t *testing.T, s *scene) {
-		port := freePort(t)
-		probe := func(path string, more string) string {
-			return fmt.Sprintf(`
-      failureThreshold: 8
-      httpGet:
-        host: 127.0.0.1
-        path: %s
-        port: probe-port
-        scheme: HTTPS
-      periodSeconds: 10
-      timeoutSeconds: 15
-`, path) + more
-		}
-		manifest := `apiVersion: v1
-kind: Pod
-metadata:
-  name: apiserver
-  namespace: default
-  labels: {component: apiserver, tier: control-plane}
-spec:
-  hostNetwork: true
-  priorityClassName: system-node-critical
-  securityContext: {seccompProfile: {type: RuntimeDefault}}
-  containers:
-  - name: main
-    image: ` + s.images.Testprog + `
-    imagePullPolicy: IfNotPresent
-    command: [/testprog, https, "127.0.0.1:` + fmt.Sprint(port) + `"]
-    ports:
-    - {containerPort: ` + fmt.Sprint(port) + `, name: probe-port, protocol: TCP}
-    livenessProbe:` + probe("/healthz", "      initialDelaySeconds: 10\n") + `
-    readinessProbe:` + strings.Replace(probe("/healthz", ""), "periodSeconds: 10", "periodSeconds: 1", 1) + `
-    startupProbe:` + strings.NewReplacer("failureThreshold: 8", "failureThreshold: 24", "periodSeconds: 10", "periodSeconds: 1").Replace(probe("/healthz", "")) + `
-    resources:
-      requests: {cpu: 25m}
-`
-		s.writeManifestText(t, "apiserver.yaml", manifest)
-		p := s.becomesReady(t, "apiserver")
-		require.NoError(t, restarted("main", 0)(p))
-		require.Empty(t, s.events(t, "apiserver", "Killing"))
-	})
-}
-
 // A probe command that ignores signals and writes endlessly fails, and its processes are removed
 // while its container continues.
 func TestFloodingProbe(t *testing.T) {

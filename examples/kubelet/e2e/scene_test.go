@@ -238,14 +238,6 @@ func (w runtimeState) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// inspect returns the runtime's status of a container. id may have the prefix of a pod's status.
-func (s *scene) inspect(t testing.TB, id string) *runtimeapi.ContainerStatus {
-	t.Helper()
-	resp, err := s.cri.ContainerStatus(context.Background(), bareID(id), false)
-	require.NoError(t, err)
-	return resp.Status
-}
-
 func bareID(id string) string {
 	_, bare, found := strings.Cut(id, "://")
 	if !found {

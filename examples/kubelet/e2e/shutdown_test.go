@@ -16,11 +16,11 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
-// onRuntimesWithLogind runs a test on both runtimes. Each kubelet is connected to a separate fake
+// onRuntimesWithLogind is onRuntimes; each kubelet is connected to a separate fake
 // logind.
 func onRuntimesWithLogind(t *testing.T, test func(t *testing.T, s *scene, l *logindtest.Logind)) {
 	t.Helper()
-	onEach(t, tb.Runtimes, func(t *testing.T, rt tb.Runtime, images tb.ImageNames) {
+	onEach(t, tb.Turns, func(t *testing.T, rt tb.Runtime, images tb.ImageNames) {
 		address, _ := logindtest.StartBus(t)
 		l := logindtest.Start(t, address, time.Hour)
 		s := newScene(t, rt, images, options{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	kubelet "github.com/podwright/podwright/examples/kubelet/node"
 	"github.com/podwright/podwright/examples/tools/testbed/tb"
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
@@ -30,16 +31,16 @@ func tolerantPod(name, spec string) string {
 
 // expectedDifferences lists lines that only one of the nodes has, with the reasons.
 var expectedDifferences = map[string]string{
-	"ours: System Info: Kubelet Version:  v1.36.3+podwright": "the versions differ",
-	"upstream: System Info: Kubelet Version:  v1.36.3":       "the versions differ",
-	"ours: Events: Warning CgroupV1 kubelet":                 byName,
-	"ours: Events: Warning MissingClusterDNS kubelet":        byName,
-	"ours: Events: Normal NodeAllocatableEnforced kubelet":   byName,
-	"ours: Events: Normal NodeHasNoDiskPressure kubelet":     byName,
-	"ours: Events: Normal NodeHasSufficientMemory kubelet":   byName,
-	"ours: Events: Normal NodeHasSufficientPID kubelet":      byName,
-	"ours: Events: Normal NodeReady kubelet":                 byName,
-	"ours: Events: Normal Starting kubelet":                  byName,
+	"ours: System Info: Kubelet Version:  " + kubelet.Version: "the versions differ",
+	"upstream: System Info: Kubelet Version:  v1.36.3":        "the versions differ",
+	"ours: Events: Warning CgroupV1 kubelet":                  byName,
+	"ours: Events: Warning MissingClusterDNS kubelet":         byName,
+	"ours: Events: Normal NodeAllocatableEnforced kubelet":    byName,
+	"ours: Events: Normal NodeHasNoDiskPressure kubelet":      byName,
+	"ours: Events: Normal NodeHasSufficientMemory kubelet":    byName,
+	"ours: Events: Normal NodeHasSufficientPID kubelet":       byName,
+	"ours: Events: Normal NodeReady kubelet":                  byName,
+	"ours: Events: Normal Starting kubelet":                   byName,
 }
 
 // optionalEvent is an event that the upstream kubelet usually reports, because it reads the image

@@ -329,3 +329,9 @@ func (n *node) unstick(t *testing.T) {
 	t.Helper()
 	n.stuck.Free(t, read(t, n.output), n.runtime)
 }
+
+// probedContainer is a container with liveness and readiness probes each second. Their timeout of
+// ten seconds suits loaded machines: a slower probe is a fault.
+const probedContainer = runningContainer + `, readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 10}, livenessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 1}}`
+
+const wellPod = "apiVersion: v1\nkind: Pod\nmetadata: {name: well}\nspec: {nodeName: NODE, containers: [" + probedContainer + "]}\n"

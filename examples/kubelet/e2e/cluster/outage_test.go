@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,10 +17,6 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb"
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
-
-// probedContainer is a container with liveness and readiness probes each second. Their timeout of
-// ten seconds suits loaded machines: a slower probe is a fault.
-const probedContainer = runningContainer + `, readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 10}, livenessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 1}}`
 
 // outage is a disturbance between the kubelet and its API server.
 type outage struct {
@@ -162,40 +157,4 @@ func requireOneExit(t *testing.T, w *watcher, name string, code int) {
 		}
 	}
 	require.Len(t, exits, 1, "reported exits of %s: %v", name, exits)
-}
-
-// If the API server is unavailable when the kubelet starts, static pods run and pods of the last
-// run stay unchanged. They are managed again once the server is available.
-func TestAPIServerUnavailableAtStart(t *testing.T) {
-	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
-		n, p := behindProxy(t, plane, rt)
-		w := n.watchPods(t)
-		n.apply(t, wellPod+"---\napiVersion: v1\nkind: Pod\nmetadata: {name: goes}\nspec: {nodeName: NODE, containers: ["+runningContainer+"}]}")
-		n.ready(t, "well")
-		n.ready(t, "goes")
-		before := n.ids(t)
-		n.kill(t)
-		p.setDown(true)
-		n.do(t, "delete", "pod", "goes", "--wait=false")
-		manifest := strings.NewReplacer("BUSYBOX", n.images.Busybox, "NS", n.namespace).Replace(
-			"apiVersion: v1\nkind: Pod\nmetadata: {name: static, namespace: NS}\nspec: {containers: [" + runningContainer + "}]}")
-		require.NoError(t, os.WriteFile(filepath.Join(n.manifests, "static.yaml"), []byte(manifest), 0o600))
-		n.start(t)
-		static := "static-" + n.name + "/c"
-		n.until(t, "the static pod runs", func() error {
-			if n.ids(t)[static] == "" {
-				return errors.New("no container")
-			}
-			return nil
-		})
-		time.Sleep(5 * time.Second)
-		before[static] = n.ids(t)[static]
-		require.Equal(t, before, n.ids(t), "no pod is removed before all sources are read")
-		p.setDown(false)
-		n.waitDeleted(t, "pod", "goes")
-		n.ready(t, "static-"+n.name)
-		delete(before, "goes/c")
-		require.Equal(t, before, n.ids(t))
-		w.requireUndisturbed(t, func(pod *v1.Pod) bool { return pod.Name == "well" })
-	})
 }
