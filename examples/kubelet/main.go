@@ -32,11 +32,12 @@ func main() {
 		return
 	}
 	saveMemory()
-	os.Exit(realMain(os.Args[1:], os.Stderr))
+	os.Exit(realMain(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-func realMain(args []string, out io.Writer) int {
-	cfg, err := config.FromArgs(args, out)
+// realMain writes help and version to standard output, where kubeadm reads them, and the log to out.
+func realMain(args []string, stdout, out io.Writer) int {
+	cfg, err := config.FromArgs(args, stdout)
 	if errors.Is(err, flag.ErrHelp) {
 		return 0
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cri/embedded"
 )
 
@@ -31,7 +33,9 @@ func configFile(t *testing.T, text string) string {
 	return file
 }
 
-func TestUsageErrorsAreOneLineEach(t *testing.T) {
+// Help and version are on standard output, where kubeadm reads the version; errors are on standard
+// error, one line each.
+func TestUsage(t *testing.T) {
 	file := configFile(t, "runOnce: true\ncpuManagerPolicy: static\nmaxPodz: 7\n")
 	for _, tc := range []struct {
 		arg  string
@@ -39,12 +43,18 @@ func TestUsageErrorsAreOneLineEach(t *testing.T) {
 		want []string
 	}{
 		{"--help", 0, []string{"-pod-manifest-path"}},
+		{"--version", 0, []string{"Kubernetes v1.36.3+podwright." + podwright.Version + "\n"}},
 		{"--read-only-port=x", 1, []string{"read-only-port"}},
 		{"manifests", 1, []string{"manifests"}},
 		{"--config=" + file, 1, []string{"kubelet: warning: " + file + ":5: maxPodz: unknown field", "runOnce (--runonce): true is not supported", "cpuManagerPolicy (--cpu-manager-policy): \"static\" is not supported"}},
 	} {
-		var out bytes.Buffer
-		require.Equal(t, tc.code, realMain([]string{tc.arg}, &out), tc.arg)
+		var stdout, stderr bytes.Buffer
+		require.Equal(t, tc.code, realMain([]string{tc.arg}, &stdout, &stderr), tc.arg)
+		out, other := &stdout, &stderr
+		if tc.code != 0 {
+			out, other = other, out
+		}
+		require.Empty(t, other.String(), tc.arg)
 		for _, want := range tc.want {
 			require.Contains(t, out.String(), want)
 		}
@@ -62,7 +72,7 @@ func TestUsedPortEndsTheKubelet(t *testing.T) {
 		root := filepath.Join(t.TempDir(), "root")
 		var out bytes.Buffer
 		args := append(flags[1:], flags[0]+"="+port, "--address=127.0.0.1", "--container-runtime-endpoint=embedded", "--root-dir="+root, "--healthz-port=0", "--logging-format=json")
-		require.Equal(t, 1, realMain(args, &out))
+		require.Equal(t, 1, realMain(args, io.Discard, &out))
 		require.Contains(t, out.String(), flags[0])
 		for line := range strings.Lines(out.String()) {
 			require.True(t, json.Valid([]byte(line)), line)

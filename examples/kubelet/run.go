@@ -21,6 +21,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/cgroups"
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/examples/kubelet/metrics"
+	"github.com/podwright/podwright/examples/kubelet/node"
 	"github.com/podwright/podwright/examples/kubelet/server"
 	"github.com/podwright/podwright/examples/kubelet/shutdown"
 	"github.com/podwright/podwright/examples/kubelet/systemd"
@@ -105,7 +106,7 @@ func announce(cfg *config.Config, log *slog.Logger) {
 	if flags.Kubeconfig != "" {
 		mode = "kubelet, node of a cluster"
 	}
-	log.Info(mode, "kubeconfig", flags.Kubeconfig, "node", flags.NodeName, "runtime", k.ContainerRuntimeEndpoint, "manifests", k.StaticPodPath,
+	log.Info(mode, "version", node.Version, "kubeconfig", flags.Kubeconfig, "node", flags.NodeName, "runtime", k.ContainerRuntimeEndpoint, "manifests", k.StaticPodPath,
 		"root", flags.RootDir, "logs", k.PodLogsDir, "API", cfg.APIAddress(), "healthz", cfg.HealthzAddress(), "read-only", cfg.ReadOnlyAddress())
 	if k.StaticPodPath == "" && k.StaticPodURL == "" && flags.Kubeconfig == "" {
 		log.Warn("no --pod-manifest-path, --manifest-url or --kubeconfig: no pods to start; running pods are left unchanged")

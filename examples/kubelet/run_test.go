@@ -154,7 +154,7 @@ func (l *lines) String() string {
 // --exit-on-lock-contention.
 func TestLockFile(t *testing.T) {
 	var out bytes.Buffer
-	require.Equal(t, 1, realMain([]string{"--exit-on-lock-contention"}, &out))
+	require.Equal(t, 1, realMain([]string{"--exit-on-lock-contention"}, io.Discard, &out))
 	require.Contains(t, out.String(), "--lock-file")
 
 	file := filepath.Join(t.TempDir(), "lock")

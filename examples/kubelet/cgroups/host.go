@@ -1,6 +1,7 @@
 package cgroups
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -229,7 +230,7 @@ func (h *Host) MemoryUsage(n cgroups.Name) (int64, error) {
 	case err != nil:
 		return 0, err
 	case u.Memory.Usage == nil:
-		return 0, fmt.Errorf("cgroups: memory usage of %s: %w", h.driver.Path(n), errors.Join(u.Unread...))
+		return 0, fmt.Errorf("cgroups: memory usage of %s: %w", h.driver.Path(n), cmp.Or(errors.Join(u.Unread...), fs.ErrNotExist))
 	}
 	return int64(*u.Memory.Usage), nil
 }

@@ -64,10 +64,10 @@ func podOf(uid types.UID, class v1.PodQOSClass, milli int64) *v1.Pod {
 }
 
 func TestStageKeepsItsContract(t *testing.T) {
-	stagestest.Run(t, func(t testing.TB) stagestest.Harness {
+	stagestest.Run(t, func(t testing.TB) stagestest.Subject {
 		memory := &kubelet.Memory{}
 		at := tree(t, cgroups.Cgroupfs)
-		return stagestest.Harness{
+		return stagestest.Subject{
 			Open: func() (stages.Stage, error) { return open(t, memory, kubelet.Config{}), nil },
 			Holds: func(uid types.UID) bool {
 				_, ok := memory.Get("/kubepods/besteffort/pod" + string(uid))

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -58,19 +60,28 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// Lines have klog's format.
+// Lines have klog's header and its structured values, one line each. The process ID has seven
+// columns.
 func TestText(t *testing.T) {
 	for want, print := range map[string]func(*slog.Logger){
-		`I.* logging_test.go:\d+\] "test" ns="default" podnum=2`: func(l *slog.Logger) { l.Info("test", "ns", "default", "podnum", 2) },
-		`I.* logging_test.go:\d+\] "test" of="another"`:          func(l *slog.Logger) { l.With("of", "another").Debug("test") },
-		`W.* logging_test.go:\d+\] "test"`:                       func(l *slog.Logger) { l.Warn("test") },
-		`E.* logging_test.go:\d+\] "wrong" err="broken"`:         func(l *slog.Logger) { l.Error("wrong", "err", errors.New("broken")) },
+		`I| "test" ns="default" podnum=2 ok=true`: func(l *slog.Logger) { l.Info("test", "ns", "default", "podnum", 2, "ok", true) },
+		`I| "test" of="another"`:                  func(l *slog.Logger) { l.With("of", "another").Debug("test") },
+		`I| "say \"a\"\nb" took="1.5s" err="a\nb" pods=["a b"]`: func(l *slog.Logger) {
+			l.Info("say \"a\"\nb", "took", 1500*time.Millisecond, "err", errors.New("a\nb"), "pods", []string{"a b"})
+		},
+		`I| "test" g.at={"Name":"p"} g.none=null`: func(l *slog.Logger) {
+			l.WithGroup("g").Info("test", "at", struct{ Name string }{"p"}, "none", error(nil))
+		},
+		`W| "test"`:               func(l *slog.Logger) { l.Warn("test") },
+		`E| "wrong" err="broken"`: func(l *slog.Logger) { l.Error("wrong", "err", errors.New("broken")) },
 	} {
 		var out bytes.Buffer
 		log, _, err := logging.New(logging.Config{Verbosity: 4, Output: &out})
 		require.NoError(t, err)
 		print(log)
-		require.Regexp(t, `^`+strings.Replace(want, ".*", `\d{4} \d{2}:\d{2}:\d{2}\.\d{6} +\d+`, 1)+"\n$", out.String())
+		severity, rest, _ := strings.Cut(want, "|")
+		header := fmt.Sprintf(`\d{4} \d{2}:\d{2}:\d{2}\.\d{6} %7d logging_test\.go:\d+\]`, os.Getpid())
+		require.Regexp(t, "^"+severity+header+regexp.QuoteMeta(rest)+"\n$", out.String())
 	}
 }
 

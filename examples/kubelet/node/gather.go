@@ -11,14 +11,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/internal/fields"
 	nodestatus "github.com/podwright/podwright/status/node"
 )
 
-// Version is the reported kubelet version: the release whose behaviour the agent has, and the
-// agent's name.
-const Version = "v1.36.3+podwright"
+// Version is the reported kubelet version: the release of Kubernetes whose behaviour the agent has,
+// and the release of podwright.
+const Version = "v1.36.3+podwright." + podwright.Version
 
 // GathererConfig configures a Gatherer. Root is required. A nil function means that its facts are
 // unknown, which differs from absent: see Facts of status/node.

@@ -12,6 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cri"
 	nodestatus "github.com/podwright/podwright/status/node"
 )
@@ -42,7 +43,7 @@ func TestGatherer(t *testing.T) {
 	require.EqualValues(t, 6, f.Machine.Cores)
 	require.EqualValues(t, 10<<30, f.Machine.Storage)
 	require.Equal(t, "containerd://2.2.1", f.Versions.Runtime)
-	require.Equal(t, "v1.36.3+podwright", f.Versions.Agent)
+	require.Equal(t, "v1.36.3+podwright."+podwright.Version, f.Versions.Agent)
 	require.Equal(t, []nodestatus.Image{{Digests: []string{"d"}, Tags: []string{"t"}, Bytes: 7}}, f.Images)
 	require.Nil(t, f.Handlers, "no response from the runtime yet")
 	require.Nil(t, f.Features)

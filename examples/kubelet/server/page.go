@@ -68,7 +68,7 @@ func writePage(w io.Writer, r Report) error {
 	p.put(head, "Pods on "+r.Node)
 	text, fine := headline(r)
 	p.headline(text, fine)
-	p.put("<p class=\"dim small\">%s on %s, %s</p>\n", count(len(r.Pods), "pod", "pods"), r.Node, r.Time.UTC().Format(timeFormat))
+	p.put("<p class=\"dim small\">%s on %s, kubelet %s, %s</p>\n", count(len(r.Pods), "pod", "pods"), r.Node, r.Version, r.Time.UTC().Format(timeFormat))
 	p.checks(r.Checks)
 	p.probers(r.Probers)
 	p.manifests(r.Manifests, r.Time)

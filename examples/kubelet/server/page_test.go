@@ -15,7 +15,7 @@ func aReport() Report {
 	now := time.Date(2026, 1, 1, 0, 0, 50, 0, time.UTC)
 	in := func(d time.Duration) *time.Time { at := now.Add(d); return &at }
 	return Report{
-		Node: "n", Time: now,
+		Node: "n", Version: "v1.2.3+x", Time: now,
 		Checks: []Check{{Name: "runtime", OK: true}, {Name: "pleg", Message: "no list for <3m>"}},
 		Pods: []PodReport{{
 			Namespace: "default", Name: "a", UID: "u-1", Phase: "Running", Worker: "Syncing", Step: "SyncPod: start container c", Since: now.Add(-50 * time.Second), Manifest: "/m/a.yaml",
@@ -69,7 +69,7 @@ func TestPageOfAllPods(t *testing.T) {
 		`<h1 class="bad">container states not ok, 1 manifest rejected, 1 object file rejected, 1 pod keeps crashing, 1 stopping, 1 starting, 1 probe hangs, 4 probes are late</h1>`,
 		`href="/statusz/pods/default/a?uid=u-1">default/a</a>`, "c: waiting, CrashLoopBackOff, restarted 3 times", "d: running, restarted once", "init setup: terminated, Completed", "start container c", "container c waits for its back-off", "in 10s", "50s", "waits for retry",
 		"readiness probe of container c fails", "volume conf waits for the next try", "exec probes: 10 of 10 run, 7 of them slow, 1 stuck; 4 wait, up to 2.5 s", "/o/bad.yaml", "the previous version is used", "/m/bad.yaml", "the pod of the previous version keeps running", "&lt;b&gt;no",
-		"Passed checks: container runtime", "no list for &lt;3m&gt;", `<span class="badge bad">keeps crashing</span>`, `<span class="badge wait">stopping</span>`, `<span class="badge wait">starting</span>`,
+		"Passed checks: container runtime", " on n, kubelet v1.2.3+x, ", "no list for &lt;3m&gt;", `<span class="badge bad">keeps crashing</span>`, `<span class="badge wait">stopping</span>`, `<span class="badge wait">starting</span>`,
 	} {
 		require.Contains(t, page, want)
 	}
@@ -118,7 +118,7 @@ func TestPageOfOnePod(t *testing.T) {
 func TestPagesAreSafe(t *testing.T) {
 	const evil = `"><script>alert(1)</script><img src=x onerror='a()'>&amp;` + "\x00\x1b[31m"
 	now := time.Now()
-	r := Report{Node: evil, Time: now, Checks: []Check{{Name: evil, Message: evil}, {Name: evil, OK: true}}, Manifests: []ManifestProblem{{Path: evil, Message: evil}}, Objects: []ObjectProblem{{Path: evil, Message: evil}},
+	r := Report{Node: evil, Version: evil, Time: now, Checks: []Check{{Name: evil, Message: evil}, {Name: evil, OK: true}}, Manifests: []ManifestProblem{{Path: evil, Message: evil}}, Objects: []ObjectProblem{{Path: evil, Message: evil}},
 		Probers: []ProberReport{{Handler: evil, Queued: 1}}, Pods: []PodReport{{Namespace: evil, Name: evil, UID: evil, Manifest: evil, Phase: evil, Worker: evil, Step: evil, Why: evil, Parts: []string{evil}, LastError: evil, WaitsFor: evil, NotReady: evil, NextRetry: &now,
 			Containers: []ContainerReport{{Name: evil, Kind: evil, State: evil, Reason: evil, Message: evil, LastEnd: evil, Image: evil, LastExit: &ExitReport{Reason: evil, Message: evil, Cause: evil}}},
 			Reason:     evil, HostIP: evil, PodIPs: []string{evil}, LogDir: evil, LogsHidden: evil, Logs: []LogReport{{Container: evil, Lines: []string{evil}}, {Container: evil, Error: evil}},

@@ -4,9 +4,11 @@ import "time"
 
 // Report is the state of all pods with its reasons. It is the JSON of /statusz/pods.
 type Report struct {
-	Node   string    `json:"node"`
-	Time   time.Time `json:"time"`
-	Checks []Check   `json:"checks"`
+	Node string `json:"node"`
+	// Version is the kubelet's version, such as "v1.36.3+podwright.v0.1.0".
+	Version string    `json:"version"`
+	Time    time.Time `json:"time"`
+	Checks  []Check   `json:"checks"`
 	// Pods are sorted by namespace and name.
 	Pods []PodReport `json:"pods"`
 	// Manifests are the files that are not used in their current version.

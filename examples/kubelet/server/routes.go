@@ -37,7 +37,7 @@ type APIConfig struct {
 	NodeLogs http.Handler
 	// Flags returns all flags with their values, without secrets, for /flagz (ComponentFlagz).
 	Flags func() map[string]string
-	// Version is the version for /statusz, such as "v1.36.3+podwright" (ComponentStatusz).
+	// Version is the version for /statusz, such as "v1.36.3+podwright.v0.1.0" (ComponentStatusz).
 	Version string
 	// Measures are served with and without Debugging.
 	Measures Measures

@@ -11,7 +11,7 @@ import (
 )
 
 func (p *Provider) cadvisor(ctx context.Context) (families, error) {
-	in, err := p.read(ctx, All, stats.Wanted{Storage: true, Network: true, Details: true})
+	in, err := p.read(ctx, All, stats.CollectOptions{Storage: true, Network: true, Details: true})
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (f families) root(p *Provider, in *reading) {
 		if read, err := p.cfg.Cgroups.Details("/"); err == nil {
 			d = read
 			d.Usage = in.node
-			d.Given.Memory = in.machine.Memory
+			d.Limits.Memory = in.machine.Memory
 		}
 	}
 	s.details = &d

@@ -43,7 +43,7 @@ func figures() []figure {
 		gauge("container_memory_total_inactive_file_bytes", "Inactive file pages, in bytes", number(func(d *stats.Details) *uint64 { return d.InactiveFile })),
 		counter("container_oom_events_total", "Number of out-of-memory kills", number(func(d *stats.Details) *uint64 { return d.OOMKills })),
 		gauge("container_threads", "Number of processes and threads", number(func(d *stats.Details) *uint64 { return d.Processes })),
-		gauge("container_threads_max", "Maximum number of processes and threads; 0 without a limit", limit(func(d *stats.Details) (*uint64, *uint64) { return d.Given.Processes, d.Processes })),
+		gauge("container_threads_max", "Maximum number of processes and threads; 0 without a limit", limit(func(d *stats.Details) (*uint64, *uint64) { return d.Limits.Processes, d.Processes })),
 	}
 	out = append(out, figure{
 		metricInfo: metricInfo{"container_cpu_usage_seconds_total", "Used CPU time, in seconds", true}, more: []string{"cpu", "total"},
@@ -94,12 +94,12 @@ func specs() []figure {
 		return figure{metricInfo: metricInfo{name, help, false}, setting: true, of: of}
 	}
 	return []figure{
-		spec("container_spec_cpu_period", "Period of the CPU quota, in microseconds", micros(func(d *stats.Details) *time.Duration { return d.Given.Period })),
-		spec("container_spec_cpu_quota", "CPU quota, in microseconds of each period", micros(func(d *stats.Details) *time.Duration { return d.Given.Quota })),
-		spec("container_spec_cpu_shares", "CPU shares", number(func(d *stats.Details) *uint64 { return d.Given.Shares })),
-		spec("container_spec_memory_limit_bytes", "Memory limit, in bytes; 0 without a limit", limit(func(d *stats.Details) (*uint64, *uint64) { return d.Given.Memory, d.Memory.Usage })),
-		spec("container_spec_memory_swap_limit_bytes", "Limit of memory and swap, in bytes; 0 without a limit", limit(func(d *stats.Details) (*uint64, *uint64) { return d.Given.MemoryAndSwap, d.Memory.Usage })),
-		spec("container_spec_memory_reservation_limit_bytes", "Memory reservation, in bytes; 0 without a reservation", limit(func(d *stats.Details) (*uint64, *uint64) { return d.Given.Reservation, d.Memory.Usage })),
+		spec("container_spec_cpu_period", "Period of the CPU quota, in microseconds", micros(func(d *stats.Details) *time.Duration { return d.Limits.Period })),
+		spec("container_spec_cpu_quota", "CPU quota, in microseconds of each period", micros(func(d *stats.Details) *time.Duration { return d.Limits.Quota })),
+		spec("container_spec_cpu_shares", "CPU shares", number(func(d *stats.Details) *uint64 { return d.Limits.Shares })),
+		spec("container_spec_memory_limit_bytes", "Memory limit, in bytes; 0 without a limit", limit(func(d *stats.Details) (*uint64, *uint64) { return d.Limits.Memory, d.Memory.Usage })),
+		spec("container_spec_memory_swap_limit_bytes", "Limit of memory and swap, in bytes; 0 without a limit", limit(func(d *stats.Details) (*uint64, *uint64) { return d.Limits.MemoryAndSwap, d.Memory.Usage })),
+		spec("container_spec_memory_reservation_limit_bytes", "Memory reservation, in bytes; 0 without a reservation", limit(func(d *stats.Details) (*uint64, *uint64) { return d.Limits.Reservation, d.Memory.Usage })),
 	}
 }
 
@@ -140,7 +140,7 @@ func micros(of func(*stats.Details) *time.Duration) func(*stats.Details) (float6
 // withQuota returns a figure that is unknown without a CPU quota: the kernel counts only with one.
 func withQuota(value func(*stats.Details) (float64, bool)) func(*stats.Details) (float64, bool) {
 	return func(d *stats.Details) (float64, bool) {
-		if d.Given.Quota == nil {
+		if d.Limits.Quota == nil {
 			return 0, false
 		}
 		return value(d)

@@ -113,7 +113,7 @@ const (
 // Summary reads the resource usage of the node and its pods. It leaves out and logs figures that it
 // cannot read. It fails only if the runtime's lists or /proc cannot be read.
 func (p *Provider) Summary(ctx context.Context, part Part) (*statsapi.Summary, error) {
-	in, err := p.read(ctx, part, stats.Wanted{Storage: part == All, Network: part == All})
+	in, err := p.read(ctx, part, stats.CollectOptions{Storage: part == All, Network: part == All})
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ type system struct {
 	cores        *uint64
 }
 
-func (p *Provider) read(ctx context.Context, part Part, w stats.Wanted) (*reading, error) {
+func (p *Provider) read(ctx context.Context, part Part, w stats.CollectOptions) (*reading, error) {
 	in := &reading{part: part, name: p.cfg.NodeName, at: time.Now(), names: deviceNames{}}
 	var err error
 	if part != NodeAlone {
