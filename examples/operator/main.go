@@ -4,6 +4,10 @@
 // /tmp/r.sock:/run/containerd/containerd.sock machine). Fields that need files of the operator's
 // machine are refused by name. Pods continue to run if the operator is killed or the API server is
 // unavailable.
+//
+// Several operators can share a runtime, each with a -name of its own, also with examples/kubelet
+// and examples/edge: each sees only its own pods. A second operator with the same name is refused.
+// Do not use the runtime of an upstream kubelet: it removes all pods that are not its own.
 package main
 
 import (
@@ -62,7 +66,7 @@ func main() {
 	kept := func(uid types.UID) string { return filepath.Join(*state, string(uid)+".json") }
 	syncer := must(podsyncer.New(podsyncer.Config{
 		Pods: pods.Config{
-			Owner:   cri.Owner{Name: "operator"},
+			Owner:   cri.Owner{Name: "operator-" + *name},
 			Runtime: runtime, RuntimeName: runtime.Name(), LogRoot: *logs,
 			Images: must(images.New(images.Config{Service: service, Event: event})),
 		},

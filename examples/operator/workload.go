@@ -12,12 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-var kind = schema.GroupVersionResource{Group: "operator.podwright.dev", Version: "v1", Resource: "workloads"}
+// resource is the resource of workloads (crd.yaml).
+var resource = schema.GroupVersionResource{Group: "operator.podwright.dev", Version: "v1", Resource: "workloads"}
 
 // finalizer keeps a workload until its pod has ended.
 const finalizer = "operator.podwright.dev/runs"
 
-// workload is an object of the API server.
+// workload is a Workload object of the API server.
 type workload struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
@@ -26,11 +27,12 @@ type workload struct {
 	} `json:"spec"`
 	Status struct {
 		v1.PodStatus `json:",inline"`
-		// Refused is the reason why the newest spec cannot run.
+		// Refused is the reason why the newest spec is not used, or not stored.
 		Refused string `json:"refused,omitempty"`
 	} `json:"status"`
 }
 
+// setFinalizer adds or removes the finalizer. It fails if the workload has changed since one was read.
 func (w *workloads) setFinalizer(ctx context.Context, one *workload, set bool) error {
 	all := slices.DeleteFunc(slices.Clone(one.Finalizers), func(f string) bool { return f == finalizer })
 	if set {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -29,17 +30,17 @@ type workloads struct {
 	client   dynamic.NamespaceableResourceInterface
 	informer cache.SharedIndexInformer
 	changed  chan struct{}
-	statuses *writer.Writer // receives deletions
+	statuses *writer.Writer // receives deletions; set before the source runs
 	decoder  podsource.Decoder
 
-	good map[types.UID]*v1.Pod  // the newest valid pod of each workload
-	file func(types.UID) string // where good is stored for the next operator
+	good map[types.UID]*v1.Pod  // the newest valid pod of each workload, or nil
+	file func(types.UID) string // the file with its spec, for the next operator
 }
 
 func newWorkloads(client dynamic.Interface, runner string, file func(types.UID) string) *workloads {
 	w := &workloads{
-		runner: runner, file: file, client: client.Resource(kind), changed: make(chan struct{}, 1), good: map[types.UID]*v1.Pod{},
-		informer: dynamicinformer.NewFilteredDynamicInformer(client, kind, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
+		runner: runner, file: file, client: client.Resource(resource), changed: make(chan struct{}, 1), good: map[types.UID]*v1.Pod{},
+		informer: dynamicinformer.NewFilteredDynamicInformer(client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
 		decoder:  podsource.Decoder{NodeName: runner, Volumes: []string{"image"}, Check: checkSupported},
 	}
 	_, _ = w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ // fails only after the informer has stopped
@@ -65,6 +66,7 @@ func checkSupported(pod *v1.Pod) []error {
 	return errs
 }
 
+// run watches the workloads until ctx is done.
 func (w *workloads) run(ctx context.Context) error {
 	w.informer.RunWithContext(ctx)
 	return nil
@@ -90,6 +92,7 @@ func (w *workloads) sets(ctx context.Context) iter.Seq2[[]*v1.Pod, error] {
 	}
 }
 
+// pods returns the desired pods of the runner's workloads, the oldest first.
 func (w *workloads) pods(ctx context.Context) (all []*v1.Pod) {
 	before := w.good
 	w.good = map[types.UID]*v1.Pod{}
@@ -112,45 +115,61 @@ func (w *workloads) pods(ctx context.Context) (all []*v1.Pod) {
 	return all
 }
 
-// pod returns the desired pod of a workload. If the newest spec is invalid, the previous pod
-// continues, and the status has the reason.
+// pod returns the desired pod of a workload, or nil. A pod starts only after its workload has the
+// finalizer, because the operator would miss its deletion otherwise.
 func (w *workloads) pod(ctx context.Context, one *workload) *v1.Pod {
-	refused, before := "", w.good[one.UID]
+	before, pod := w.good[one.UID], w.newest(ctx, one)
+	deleted, hasFinalizer := one.DeletionTimestamp != nil, slices.Contains(one.Finalizers, finalizer)
+	switch {
+	case pod == nil && deleted && hasFinalizer:
+		w.retry(w.setFinalizer(ctx, one, false)) // the pod has never run
+		return nil
+	case pod == nil, deleted && !hasFinalizer:
+		return nil
+	case !hasFinalizer && w.retry(w.setFinalizer(ctx, one, true)):
+		// The pod of an earlier pass continues: the informer lags, and its version conflicts with
+		// the operator's own write.
+		return before
+	}
+	w.good[one.UID] = pod
+	if deleted {
+		pod = pod.DeepCopy()
+		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = one.DeletionTimestamp, pod.Spec.TerminationGracePeriodSeconds
+	}
+	return pod
+}
+
+// newest returns the newest valid pod of a workload, or nil. The workload's status has the reason if
+// this is not the newest spec, or if the spec could not be stored.
+func (w *workloads) newest(ctx context.Context, one *workload) *v1.Pod {
 	pod, err := w.decode(one, one.Spec.Pod)
 	if err == nil {
-		err = os.WriteFile(w.file(one.UID), one.Spec.Pod, 0o600)
+		err = w.store(one)
+	} else if pod = w.good[one.UID]; pod == nil {
+		kept, _ := os.ReadFile(w.file(one.UID))
+		pod, _ = w.decode(one, kept) // nil without a file
 	}
+	refused := ""
 	if err != nil {
 		refused = err.Error()
-		if kept, err := os.ReadFile(w.file(one.UID)); err == nil && before == nil {
-			pod, _ = w.decode(one, kept) // nil if the file is incomplete because the disk was full
-		}
-	}
-	if pod != nil {
-		w.good[one.UID] = pod
 	}
 	if refused != one.Status.Refused {
 		slog.Info("Workload spec checked", "workload", one.Namespace+"/"+one.Name, "refused", refused)
 		_ = w.patch(ctx, one, map[string]any{"status": map[string]any{"refused": refused}}, "status") // the log has it, too
 	}
-	hasFinalizer := slices.Contains(one.Finalizers, finalizer)
-	switch pod = w.good[one.UID]; {
-	case pod == nil && hasFinalizer && one.DeletionTimestamp != nil:
-		w.retry(w.setFinalizer(ctx, one, false)) // the pod has never run
-	case pod == nil, !hasFinalizer && one.DeletionTimestamp != nil:
-		return nil
-	case !hasFinalizer && w.retry(w.setFinalizer(ctx, one, true)):
-		// A new workload starts only with the finalizer, because its end would be missed
-		// otherwise. A workload with the finalizer continues: the informer lags, and its version
-		// conflicts with the operator's own write.
-		w.good[one.UID] = before
-		return before
-	}
-	if pod != nil && one.DeletionTimestamp != nil {
-		pod = pod.DeepCopy()
-		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = one.DeletionTimestamp, pod.Spec.TerminationGracePeriodSeconds
-	}
 	return pod
+}
+
+// store stores a workload's spec. After a kill or with a full disk its file has the previous spec.
+func (w *workloads) store(one *workload) error {
+	file := w.file(one.UID)
+	if stored, err := os.ReadFile(file); err == nil && bytes.Equal(stored, one.Spec.Pod) {
+		return nil
+	}
+	if err := os.WriteFile(file+".new", one.Spec.Pod, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
 }
 
 // retry triggers another pass a second after a failure, because no event may follow.
