@@ -18,24 +18,29 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// Clients that send no request, or do not read, are limited in number and are disconnected.
-func TestIdleClientsAreDisconnected(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes as long as the agent's timeouts")
-	}
-	rt, err := fake.New(fake.Config{})
+// serve serves a runtime in memory on a socket until the end of the test.
+func serve(t *testing.T, cfg fake.Config) (rt *fake.Runtime, endpoint string) {
+	rt, err := fake.New(cfg)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, rt.Close()) }()
+	t.Cleanup(func() { require.NoError(t, rt.Close()) })
 	socket := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", socket)
 	require.NoError(t, err)
 	server := fake.NewServer(rt)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(l) })
-	defer serving.Wait()
-	defer server.Stop()
+	t.Cleanup(serving.Wait)
+	t.Cleanup(server.Stop)
+	return rt, "unix://" + socket
+}
 
-	e := newEdge(t, "unix://"+socket)
+// Clients that send no request, or do not read, are limited in number and are disconnected.
+func TestIdleClientsAreDisconnected(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes as long as the agent's timeouts")
+	}
+	_, endpoint := serve(t, fake.Config{})
+	e := newEdge(t, endpoint)
 	e.start()
 	defer func() { require.NoError(t, e.end(syscall.SIGTERM)) }()
 	e.until("the agent responds", func(map[string]v1.Pod) error { return nil })

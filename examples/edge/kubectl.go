@@ -13,17 +13,24 @@ import (
 	"github.com/podwright/podwright/cri/logs"
 )
 
-// withKubectl adds the endpoints of kubectl logs, exec, attach, cp and port-forward to a handler.
-// Requests need the content of keyFile as a bearer token. Without the file all are refused.
-func withKubectl(rest http.Handler, pods kubeletapi.Pods, runtime cri.RuntimeService, keyFile string) http.Handler {
-	reader := must(logs.NewReader(logs.ReaderConfig{States: logs.RuntimeStates(runtime), Logger: slog.Default()}))
-	api := must(kubeletapi.New(kubeletapi.Config{Pods: pods, Runtime: runtime, Logs: reader, MaxSessions: 32, Allow: func(r *http.Request) error {
+// bearer returns a function that refuses requests without the content of a file as bearer token.
+// Without the file it refuses all. The file is read for each request, so that the key can change.
+func bearer(keyFile string) func(r *http.Request) error {
+	return func(r *http.Request) error {
 		key, err := os.ReadFile(keyFile)
-		if key = bytes.TrimSpace(key); err != nil || len(key) == 0 || subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), append([]byte("Bearer "), key...)) != 1 {
+		key = bytes.TrimSpace(key)
+		want, got := append([]byte("Bearer "), key...), []byte(r.Header.Get("Authorization"))
+		if err != nil || len(key) == 0 || subtle.ConstantTimeCompare(got, want) != 1 {
 			return errors.New("a valid bearer token is required")
 		}
 		return nil
-	}}))
+	}
+}
+
+// withKubectl adds the endpoints of kubectl logs, exec, attach, cp and port-forward to a handler.
+func withKubectl(rest http.Handler, pods kubeletapi.Pods, runtime cri.RuntimeService, allow func(*http.Request) error) http.Handler {
+	reader := must(logs.NewReader(logs.ReaderConfig{States: logs.RuntimeStates(runtime), Logger: slog.Default()}))
+	api := must(kubeletapi.New(kubeletapi.Config{Pods: pods, Runtime: runtime, Logs: reader, MaxSessions: 32, Allow: allow}))
 	mux := http.NewServeMux()
 	mux.Handle("/", rest)
 	for _, path := range []string{"/containerLogs/", "/exec/", "/attach/", "/portForward/"} {

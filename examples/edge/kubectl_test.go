@@ -75,7 +75,7 @@ func TestKubectl(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, os.Remove(filepath.Join(e.manifests, "talker.yaml")))
 			e.until("no pods remain", podCount(0))
-			<-ended // the session ends with its container
+			<-ended
 			require.NoError(t, e.end(syscall.SIGTERM))
 		})
 	}

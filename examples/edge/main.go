@@ -1,7 +1,8 @@
-// Command edge is a node agent to copy. It runs the pods of a folder on a container runtime,
-// probes them, restarts failed containers, and publishes statuses in a file and over HTTP;
-// kubectl.go serves logs and exec. It needs no API server. It may be killed, updated or rebooted
-// at any time: running pods continue, and missing ones are started.
+// Command edge is a node agent to copy. It runs the pods of a folder on a container runtime, probes
+// them, restarts failed containers, and publishes statuses in a file and over HTTP. It needs no API
+// server. It may be killed, updated or rebooted at any time: running pods continue, and missing ones
+// are started. The rest is optional: messages.go receives pods over HTTP, rollout.go replaces these
+// one at a time, and kubectl.go serves logs and exec.
 package main
 
 import (
@@ -31,6 +32,7 @@ import (
 	"github.com/podwright/podwright/probe/grpc"
 	"github.com/podwright/podwright/probe/httpget"
 	"github.com/podwright/podwright/probe/tcpsocket"
+	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/status/filesink"
 	"github.com/podwright/podwright/status/writer"
@@ -43,17 +45,17 @@ func main() {
 	endpoint := flag.String("runtime", "unix:///run/containerd/containerd.sock", "endpoint of the container runtime")
 	manifests := flag.String("manifests", "/etc/edge/manifests", "folder with one pod manifest per file")
 	root := flag.String("root", "/var/lib/edge", "absolute folder for the agent's state")
-	listen := flag.String("listen", "127.0.0.1:8420", "listen address of the endpoint that serves statuses")
+	listen := flag.String("listen", "127.0.0.1:8420", "listen address of statuses, messages and kubectl's requests")
+	minReady := flag.Duration("min-ready", 10*time.Second, "duration of Ready after which a pod of a message counts as ready")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 
 	// Desired pods.
 	merger := must(podsource.NewMerger(podsource.MergerConfig{Event: event}))
-	files := must(podsource.NewFileSource(podsource.FileConfig{
-		Path: *manifests, Merger: merger, Logger: slog.Default(),
-		Decoder: podsource.Decoder{NodeName: "edge", Check: func(p *v1.Pod) []error { return append(pods.Unsupported(p), probe.Validate(p)...) }},
-	}))
+	decoder := podsource.Decoder{NodeName: "edge", Check: func(p *v1.Pod) []error { return append(pods.Unsupported(p), probe.Validate(p)...) }}
+	files := must(podsource.NewFileSource(podsource.FileConfig{Path: *manifests, Merger: merger, Logger: slog.Default(), Decoder: decoder}))
+	messages := newMessages(merger, decoder, *root, *minReady)
 
 	// Running them: runtime, folders, statuses, probes.
 	must(0, os.MkdirAll(*root, 0o750))
@@ -73,11 +75,13 @@ func main() {
 		}},
 		Stages:     must(stages.New(stages.Config{Stages: []stages.Entry{{Name: "folder", Release: stages.Gone, Stage: folders}}})),
 		Checkpoint: must(checkpoint.New(checkpoint.Config{File: func(uid types.UID) string { return filepath.Join(folders.Pod(uid), "status.json") }})),
-		Statuses:   writer.Config{Sinks: []writer.NamedSink{{Name: "file", Sink: shown}}},
-		Loop:       syncloop.Config{Pods: merger, Sources: map[string]syncloop.EventSource{"file": files}},
+		Statuses:   writer.Config{Sinks: []writer.NamedSink{{Name: "file", Sink: shown}, {Name: "rollout", Sink: status.SinkFunc(messages.rollout.receive)}}},
+		Loop:       syncloop.Config{Pods: messages.served, Sources: map[string]syncloop.EventSource{"file": files, "rollout": messages.rollout}},
 		Event:      event, Logger: slog.Default(),
 	}))
-	server := &http.Server{Handler: withKubectl(shown, syncer, runtime, filepath.Join(*root, "key")), BaseContext: func(net.Listener) context.Context { return ctx }, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
+	allow := bearer(filepath.Join(*root, "key"))
+	handler := withKubectl(messages.handler(shown, allow, syncer.Loop().Emit), syncer, runtime, allow)
+	server := &http.Server{Handler: handler, BaseContext: func(net.Listener) context.Context { return ctx }, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
 	go func() { must(0, server.Serve(netutil.LimitListener(must(net.Listen("tcp", *listen)), 64))) }()
 	must(0, syncer.Run(ctx)) // until a signal; the pods continue
 }

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/podworkers"
@@ -20,21 +21,20 @@ import (
 	"github.com/podwright/podwright/syncloop/podsource"
 )
 
-// Config configures an Agent. Hypervisor, Pods and Told are required.
+// Config configures an Agent. Hypervisor, Pods and Sink are required.
 type Config struct {
 	Hypervisor *Hypervisor
 	// Pods delivers the desired pods: each slice is the complete set.
 	Pods <-chan []*v1.Pod
-	// Told receives the newest status of each pod.
-	Told status.SinkFunc
+	// Sink receives the newest status of each pod. A status.DeletionReceiver also gets its deletion.
+	Sink status.Sink
 	// Saved returns the last status of a pod from an earlier agent, or nil. Optional.
 	Saved func(types.UID) *v1.PodStatus
 	// Logger receives log records. Optional: without it they are discarded.
 	Logger *slog.Logger
 }
 
-// Agent runs pods as virtual machines. It connects the packages and implements
-// podworkers.PodSyncer.
+// Agent runs pods as virtual machines. It implements podworkers.PodSyncer.
 type Agent struct {
 	Config
 	pleg     *pleg.PLEG
@@ -49,7 +49,7 @@ func New(cfg Config) (a *Agent, err error) {
 	if a.pleg, err = pleg.New(pleg.Config{Runtime: cfg.Hypervisor, OnEvent: func(e pleg.Event) { a.dirty(e.UID) }}); err != nil {
 		return nil, err
 	}
-	if a.statuses, err = writer.New(writer.Config{Sinks: []writer.NamedSink{{Name: "told", Sink: cfg.Told}}, Logger: cfg.Logger}); err != nil {
+	if a.statuses, err = writer.New(writer.Config{Sinks: []writer.NamedSink{{Name: "fleet", Sink: cfg.Sink}}, Logger: cfg.Logger}); err != nil {
 		return nil, err
 	}
 	if a.workers, err = podworkers.New(podworkers.Config{Syncer: a, OnDue: a.dirty, RetryBackoff: 20 * time.Second, Logger: cfg.Logger}); err != nil {
@@ -107,8 +107,8 @@ func (a *Agent) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, 
 		return false, podworkers.RetryAt(errors.New(reason.Message), next)
 	}
 	if err := a.Hypervisor.Boot(ctx, w.Pod); err != nil {
-		_, refused := a.setStatus(w, observed, &status.Reason{Reason: "BootFailed", Message: err.Error()}, false)
-		return false, errors.Join(err, refused)
+		_, statusErr := a.setStatus(w, observed, &podwright.Reason{Reason: "BootFailed", Message: err.Error()}, false)
+		return false, errors.Join(err, statusErr)
 	}
 	if observed, err = a.pleg.Observe(ctx, w.Pod.UID, time.Now()); err == nil {
 		_, err = a.setStatus(w, observed, nil, false)
@@ -140,7 +140,7 @@ func (a *Agent) SyncTerminatingOrphan(ctx context.Context, o podworkers.RuntimeP
 
 // backOff returns the back-off before the next boot of a stopped machine: 10 s after its end,
 // doubled each time, up to 5 min. It depends only on the machine, so the next agent continues it.
-func backOff(observed *observed.Pod) (*status.Reason, time.Time) {
+func backOff(observed *observed.Pod) (*podwright.Reason, time.Time) {
 	if len(observed.Containers) == 0 || running(observed) {
 		return nil, time.Time{}
 	}
@@ -153,11 +153,11 @@ func backOff(observed *observed.Pod) (*status.Reason, time.Time) {
 	if !time.Now().Before(next) {
 		return nil, time.Time{}
 	}
-	return &status.Reason{Reason: "CrashLoopBackOff", Message: fmt.Sprintf("back-off %s booting %s again, exit code %d", pause, c.Name, c.ExitCode)}, next
+	return &podwright.Reason{Reason: "CrashLoopBackOff", Message: fmt.Sprintf("back-off %s booting %s again, exit code %d", pause, c.Name, c.ExitCode)}, next
 }
 
 // setStatus computes the status of a pod and publishes it.
-func (a *Agent) setStatus(w podworkers.Work, observed *observed.Pod, reason *status.Reason, terminal bool) (v1.PodPhase, error) {
+func (a *Agent) setStatus(w podworkers.Work, observed *observed.Pod, reason *podwright.Reason, terminal bool) (v1.PodPhase, error) {
 	if a.Saved != nil && a.statuses.Get(w.Pod.UID) == nil {
 		if saved := a.Saved(w.Pod.UID); saved != nil {
 			a.statuses.Restore(w.Pod, *saved)
@@ -165,7 +165,7 @@ func (a *Agent) setStatus(w podworkers.Work, observed *observed.Pod, reason *sta
 	}
 	in := status.Input{Pod: w.Pod, Observed: observed, Previous: a.statuses.Get(w.Pod.UID), Override: w.Status, Terminal: terminal, Now: time.Now()}
 	if reason != nil {
-		in.StartFailures = map[string]status.Reason{w.Pod.Spec.Containers[0].Name: *reason}
+		in.StartFailures = map[string]podwright.Reason{w.Pod.Spec.Containers[0].Name: *reason}
 	}
 	result, err := status.Compute(in)
 	if err != nil {
@@ -184,7 +184,7 @@ func (a *Agent) machines(context.Context) (out []podworkers.RuntimePod, err erro
 	return out, a.pleg.Healthy()
 }
 
-// clean destroys stopped machines of pods without a source. The loop waits for it.
+// clean drops statuses and stopped machines of removed pods without a worker. The loop waits for it.
 func (a *Agent) clean(_ context.Context, c *syncloop.Cleanup) error {
 	kept := func(uid types.UID) bool { return c.Desired(uid) || !a.workers.State(uid).ShouldBeFinished() }
 	a.statuses.Prune(kept)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/pleg/plegtest"
+	"github.com/podwright/podwright/status"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,6 +39,7 @@ type fleet struct {
 
 	mu       sync.Mutex
 	received map[types.UID]*v1.PodStatus
+	deleted  []types.UID
 }
 
 // inBubble runs a test with a hypervisor. Its images run until the power button is pressed, crash
@@ -70,19 +72,33 @@ func (f *fleet) start() {
 	f.pods = make(chan []*v1.Pod)
 	a, err := New(Config{
 		Hypervisor: f.Hypervisor, Pods: f.pods,
-		Told: func(_ context.Context, pod *v1.Pod, s *v1.PodStatus) error {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			f.received[pod.UID] = s
-			return nil
-		},
-		Saved: f.status,
+		Sink: follower{f.receive, f}, Saved: f.status,
 	})
 	require.NoError(f.t, err)
 	ctx, cancel := context.WithCancel(f.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
 	f.stop = func() { cancel(); require.NoError(f.t, <-done) }
+}
+
+// follower passes statuses and deletions to a fleet.
+type follower struct {
+	status.SinkFunc
+	f *fleet
+}
+
+func (f *fleet) receive(_ context.Context, pod *v1.Pod, s *v1.PodStatus) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.received[pod.UID] = s
+	return nil
+}
+
+func (r follower) ReceiveDeletion(_ context.Context, pod *v1.Pod) error {
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
+	r.f.deleted = append(r.f.deleted, pod.UID)
+	return nil
 }
 
 // set delivers the desired pods and lets some time pass.
@@ -133,6 +149,7 @@ func TestMachineOfAPod(t *testing.T) {
 		require.Equal(t, int32(0), f.container("a").State.Terminated.ExitCode)
 		f.set(3 * time.Second)
 		require.Empty(t, f.machines, "the machine of a removed pod is destroyed")
+		require.Equal(t, []types.UID{"a"}, f.deleted)
 	})
 }
 
@@ -150,7 +167,7 @@ func TestRestartsOfMachines(t *testing.T) {
 		c = f.container("a")
 		require.NotNil(t, c.State.Running)
 		require.Equal(t, int32(3), c.RestartCount)
-		require.Equal(t, "b", string(f.machines["b"].status.UID))
+		require.Contains(t, f.machines, types.UID("b"), "the machine of a completed pod is kept")
 		require.Zero(t, f.container("b").RestartCount)
 	})
 }

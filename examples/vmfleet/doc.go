@@ -1,7 +1,7 @@
 // Package vmfleet is a complete node agent without containers: each pod is a virtual machine. The
 // agent (agent.go) receives its pods from a channel and boots a machine for each. It boots a
-// stopped machine again, with growing pauses, and passes the status of each pod to a function. It
-// may be killed and restarted at any time: machines continue to run, and machines of pods that
+// stopped machine again, with growing pauses, and passes the status of each pod to a status.Sink.
+// It may be killed and restarted at any time: machines continue to run, and machines of pods that
 // were removed meanwhile are shut down.
 //
 // hypervisor.go stands for your hypervisor: a few calls, and an implementation of pleg.Runtime.
@@ -14,8 +14,8 @@
 //   - A stopped machine is kept until its pod is removed. It is the evidence that a pod with
 //     restartPolicy Never has run.
 //
-// Package podworkers retries a failed call, such as a boot, after 10 to 15 s. The agent implements
-// the back-off of machines that stop repeatedly in backOff: 10 s after the end, doubled with each
-// boot up to 5 min, and 10 s again after a run of 10 min. It passes the end of the pause to
-// RetryAt.
+// Package podworkers retries a failed call, such as a boot, after its RetryBackoff, here 20 to 30 s.
+// The agent implements the back-off of machines that stop repeatedly in backOff: 10 s after the
+// end, doubled with each boot up to 5 min. After a run of 10 min the pause is 10 s. The agent passes
+// the end of the pause to RetryAt.
 package vmfleet
