@@ -30,7 +30,7 @@ func disturbances() []disturbance {
 		{name: "containerd-away", rest: 25 * time.Second, apply: each(restartRuntime("stop", 30*time.Second))},
 		{name: "apiserver-restart", rest: 20 * time.Second, apply: restartServer(3 * time.Second)},
 		{name: "apiserver-away", rest: 30 * time.Second, apply: restartServer(time.Minute)},
-		{name: "apiserver-certificate", rest: 30 * time.Second, expiring: true, apply: outliveCertificates},
+		{name: "apiserver-certificate", rest: 150 * time.Second, expiring: true, apply: outliveCertificates},
 		{name: "agent-stopped", rest: 25 * time.Second, apply: each(suspendAgent(55 * time.Second))},
 		{name: "node-deleted", rest: 75 * time.Second, apply: each(deleteNode)},
 	}
