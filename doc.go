@@ -1,7 +1,7 @@
 // Package podwright has the types that all its packages share: Explanation, the result of each
-// Explain method, and EventFunc, the callback for Kubernetes events. It is the root of a library
-// of node-agent building blocks: the kubelet's lifecycle machinery, divided into packages that
-// are usable separately.
+// Explain method, Reason, the reason of a state, and EventFunc, the callback for Kubernetes
+// events. It is the root of a library of node-agent building blocks: the kubelet's lifecycle
+// machinery, divided into packages that are usable separately.
 //
 //   - podworkers: one worker per pod, the lifecycle state machine
 //   - syncloop, syncloop/podsource: from pod sources to workers
