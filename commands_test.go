@@ -68,7 +68,7 @@ func checkCommand(t *testing.T, command string) string {
 			if err := checkGo(t, words[i+1:]); err != "" {
 				return err
 			}
-		case !slices.Contains([]string{"curl", "export", "mktemp", "podwright-kubelet", "sh"}, word):
+		case !slices.Contains([]string{"curl", "docker", "export", "install", "mktemp", "podwright-kubelet", "rm", "sh", "systemctl"}, word):
 			return "unknown program " + word
 		}
 	}

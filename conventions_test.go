@@ -24,6 +24,9 @@ var unconventional = map[string]string{
 	"syncloop: callback HandlerConfig.Prune":      "it removes containers",
 	"syncloop/admission: callback Config.Preempt": "it ends pods",
 
+	"internal/run: exec.CommandContext instead of run.Command":           "it is in run.Command",
+	"internal/testkit/child: exec.CommandContext instead of run.Command": "it runs a test binary",
+
 	"examples/kubelet/node: log key uid instead of podUID": "it is the UID of a Node",
 }
 
@@ -37,9 +40,10 @@ var logKeys = map[string]string{
 }
 
 // TestConventions checks rule 12 of the design in this module: callbacks of a Config or Metrics
-// are named On..., each Explain returns the same type, product code does not panic, and log
-// lines about pods have the keys pod (namespace/name), podUID, container, err. In the examples
-// it checks the log lines only.
+// are named On..., each Explain returns the same type, product code does not panic, programs end
+// with their children, and log lines about pods have the keys pod (namespace/name), podUID,
+// container, err. In the examples it checks the programs, without
+// the tools, and the log lines only.
 func TestConventions(t *testing.T) {
 	found := map[string]bool{}
 	for dir, files := range sources(t) {
@@ -52,6 +56,11 @@ func TestConventions(t *testing.T) {
 				}
 				return true
 			})
+			if !strings.HasPrefix(dir, "examples/tools") {
+				for _, d := range f.Decls {
+					checkProgram(d, report)
+				}
+			}
 			if example {
 				continue
 			}
@@ -132,6 +141,16 @@ func checkPanic(f *ast.FuncDecl, report func(string, ...any)) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok && types.ExprString(call.Fun) == "panic" {
 			report("panic in %s", f.Name)
+		}
+		return true
+	})
+}
+
+// checkProgram reports a function that starts a program whose children outlive the context.
+func checkProgram(d ast.Decl, report func(string, ...any)) {
+	ast.Inspect(d, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && strings.HasSuffix(types.ExprString(call.Fun), "exec.CommandContext") {
+			report("exec.CommandContext instead of run.Command")
 		}
 		return true
 	})

@@ -41,6 +41,7 @@ var floors = map[string]floor{
 	"internal/podfacts":  {outside: 85, forbid: noGRPC},
 	"internal/fs":        {outside: 1},
 	"internal/backoff":   {outside: 0},
+	"internal/clip":      {outside: 0},
 	"internal/loglimit":  {outside: 0},
 	"internal/memnet":    {outside: 0},
 	"internal/run":       {outside: 0},
@@ -49,9 +50,12 @@ var floors = map[string]floor{
 	"internal/yamlmerge": {outside: 2},
 	// Only the test and the recorder of golden requests import it.
 	"internal/testkit/golden": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
-	// Only exported suites import it.
-	"internal/orders": {outside: 0},
-	// Only tests import these three.
+	// Only exported suites import these three.
+	"internal/bubbletest": {outside: 0},
+	"internal/difference": {outside: 0},
+	"internal/orders":     {outside: 0},
+	// Only tests import these four.
+	"internal/testkit/child":     {outside: 10},
 	"internal/testkit/testcri":   {own: []string{"cri"}, outside: 120, forbid: noCore},
 	"internal/testkit/testagent": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 175},
 	"internal/testpods":          {outside: 85, forbid: noGRPC},
@@ -108,24 +112,24 @@ var floors = map[string]floor{
 	"cri/critest":    {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
 	// It serves sessions with the code of containerd, so that clients meet the real protocol.
 	// That code imports SPDY, WebSocket and a REST router, so this package is a separate module.
-	"cri/streams":       {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 145, forbid: noCore},
-	"volume":            {outside: 85, forbid: noGRPC},
-	"volume/volumetest": {own: []string{"volume"}, outside: 85, forbid: noGRPC},
-	"volume/manager":    {own: []string{"volume"}, outside: 85, forbid: noGRPC},
-	"volume/claims":     {own: []string{"volume"}, outside: 85, forbid: noGRPC},
-	"volume/hostpath":   {own: []string{"volume"}, outside: 85, forbid: noGRPC},
-	"volume/objects":    {own: []string{"volume"}, outside: 85, forbid: noGRPC},
-	"volume/projected":  {own: []string{"volume", "volume/objects", "volume/ownership"}, outside: 85, forbid: noGRPC},
-	"volume/ownership":  {outside: 85, forbid: noGRPC},
-	"volume/mounts":     {outside: 1},
-	"volume/subpath":    {own: []string{"volume", "volume/mounts"}, outside: 85, forbid: noGRPC},
-	"volume/podfolder":  {own: []string{"volume/mounts"}, outside: 85, forbid: noGRPC},
-	"volume/usage":      {outside: 1},
-	"volume/nfs":        {own: []string{"volume", "volume/mounts"}, outside: 85, forbid: noGRPC},
-	"volume/blockdev":   {own: []string{"volume/mounts"}, outside: 85, forbid: noGRPC},
-	"volume/local":      {own: []string{"volume", "volume/blockdev", "volume/mounts", "volume/ownership"}, outside: 85, forbid: noGRPC},
-	"volume/emptydir":   {own: []string{"volume", "volume/mounts", "volume/ownership"}, outside: 85, forbid: noGRPC},
-	"volume/csi":        {own: []string{"volume", "volume/blockdev", "volume/mounts", "volume/objects", "volume/ownership", "volume/usage"}, outside: 85, forbid: noGRPC},
+	"cri/streams":              {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 145, forbid: noCore},
+	"volume":                   {outside: 85, forbid: noGRPC},
+	"volume/volumetest":        {own: []string{"volume"}, outside: 85, forbid: noGRPC},
+	"volume/manager":           {own: []string{"volume"}, outside: 85, forbid: noGRPC},
+	"volume/claims":            {own: []string{"volume"}, outside: 85, forbid: noGRPC},
+	"volume/hostpath":          {own: []string{"volume"}, outside: 85, forbid: noGRPC},
+	"volume/objects":           {own: []string{"volume"}, outside: 85, forbid: noGRPC},
+	"volume/projected":         {own: []string{"volume", "volume/objects", "volume/ownership"}, outside: 85, forbid: noGRPC},
+	"volume/ownership":         {outside: 85, forbid: noGRPC},
+	"volume/mounts":            {outside: 1},
+	"volume/subpath":           {own: []string{"volume", "volume/mounts"}, outside: 85, forbid: noGRPC},
+	"volume/podfolder":         {own: []string{"volume/mounts"}, outside: 85, forbid: noGRPC},
+	"volume/usage":             {outside: 1},
+	"volume/nfs":               {own: []string{"volume", "volume/mounts"}, outside: 85, forbid: noGRPC},
+	"volume/internal/blockdev": {own: []string{"volume/mounts"}, outside: 85, forbid: noGRPC},
+	"volume/local":             {own: []string{"volume", "volume/mounts", "volume/ownership"}, outside: 85, forbid: noGRPC},
+	"volume/emptydir":          {own: []string{"volume", "volume/mounts", "volume/ownership"}, outside: 85, forbid: noGRPC},
+	"volume/csi":               {own: []string{"volume", "volume/mounts", "volume/objects", "volume/ownership", "volume/usage"}, outside: 85, forbid: noGRPC},
 
 	"syncloop":                 {own: []string{"podworkers"}, outside: 85, forbid: noGRPC},
 	"syncloop/eventsourcetest": {own: []string{"syncloop", "podworkers"}, outside: 85, forbid: noGRPC},
@@ -184,12 +188,7 @@ var floors = map[string]floor{
 }
 
 func TestFloors(t *testing.T) {
-	// go test needs a module cache, which may be missing for a test binary that runs by itself.
-	cache, err := exec.Command("go", "env", "GOMODCACHE").Output()
-	require.NoError(t, err)
-	if _, err := os.Stat(strings.TrimSpace(string(cache))); err != nil {
-		t.Skip("no module cache: ", err)
-	}
+	moduleCache(t)
 	listed := map[string]bool{}
 	for _, folder := range []string{".", "cri/streams"} { // one per module
 		for _, line := range list(t, folder, "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./...") {
@@ -271,6 +270,19 @@ func TestDirectRequirements(t *testing.T) {
 	for _, m := range list(t, ".", "-m", "-f", "{{if not (or .Indirect .Main)}}{{.Path}}{{end}}", "all") {
 		require.NotEmpty(t, direct[m], "%s is a direct requirement without a reason", m)
 	}
+}
+
+// moduleCache returns the folder of the module cache. Without one it skips the test: a test binary
+// may run on a machine that has no modules.
+func moduleCache(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", "GOMODCACHE").Output()
+	require.NoError(t, err)
+	cache := strings.TrimSpace(string(out))
+	if _, err := os.Stat(cache); err != nil {
+		t.Skip("no module cache: ", err)
+	}
+	return cache
 }
 
 // list runs go list in the folder of a module and returns its lines.
