@@ -42,7 +42,13 @@ func TestReferencedObjects(t *testing.T) {
 	maps, secrets := n.admin.ConfigMaps("default"), n.admin.Secrets("default")
 	createObject(t, maps, &v1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"key": "1"}})
 	createObject(t, secrets, &v1.Secret{ObjectMeta: meta})
-	_, err := r.ConfigMap(t.Context(), "default", name)
+	var err error
+	// A read waits at most one second for the first response.
+	read := func() bool { return err == nil || !strings.Contains(err.Error(), "no response") }
+	eventually(t, "there is a response about the config map", func() bool {
+		_, err = r.ConfigMap(t.Context(), "default", name)
+		return read()
+	})
 	require.ErrorContains(t, err, "forbidden", "no pod references the config map yet")
 	require.False(t, volumeobjects.IsNotFound(err))
 
@@ -61,9 +67,15 @@ func TestReferencedObjects(t *testing.T) {
 	eventually(t, "the config map is readable", shows("1"))
 	patch(t, maps, name, map[string]any{"data": map[string]string{"key": "2"}, "immutable": true})
 	eventually(t, "the change is visible", shows("2"))
-	_, err = r.Secret(t.Context(), "default", name+"-none")
+	eventually(t, "there is a response about the missing secret", func() bool {
+		_, err = r.Secret(t.Context(), "default", name+"-none")
+		return read()
+	})
 	require.True(t, volumeobjects.IsNotFound(err), "%v", err)
-	_, err = r.Secret(t.Context(), "default", name)
+	eventually(t, "there is a response about the secret", func() bool {
+		_, err = r.Secret(t.Context(), "default", name)
+		return read()
+	})
 	require.ErrorContains(t, err, "forbidden")
 }
 
@@ -103,8 +115,12 @@ func TestClusterObjects(t *testing.T) {
 	ctx, name := t.Context(), n.name
 	meta := metav1.ObjectMeta{Name: name}
 
-	services, err := r.Services(ctx, "default")
-	require.NoError(t, err)
+	var services []*v1.Service
+	eventually(t, "the services are readable", func() (ok bool) {
+		var err error
+		services, err = r.Services(ctx, "default")
+		return err == nil && len(services) > 0
+	})
 	require.Len(t, services, 1)
 	require.Equal(t, "kubernetes", services[0].Name)
 	require.NotEmpty(t, services[0].Spec.Ports)
