@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -51,8 +52,13 @@ func (n *node) harness(t testing.TB, sink status.Sink, bound bool) statustest.Su
 			like.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1m")}
 			if !bound {
 				like.Spec.NodeName, like.Spec.SchedulerName = "", "no-scheduler"
+			} else {
+				n.waitAdmission(t, pod.Namespace, pod.Name, false)
 			}
 			created := n.create(t, like)
+			if bound {
+				n.waitAdmission(t, pod.Namespace, pod.Name, true)
+			}
 			created.Status = pod.Status
 			return n.setStatus(t, created)
 		},
@@ -67,6 +73,17 @@ func (n *node) harness(t testing.TB, sink status.Sink, bound bool) statustest.Su
 		},
 		Remove: func(namespace, name string) { n.remove(t, namespace, name) },
 	}
+}
+
+// waitAdmission waits until NodeRestriction has seen the creation or the removal of a pod. It knows
+// pods from an informer, and until then rejects a deletion by the node as not found. The Node
+// authorizer, which lets a node read only its own pods, receives the events of the same informer.
+func (n *node) waitAdmission(t testing.TB, namespace, name string, exists bool) {
+	t.Helper()
+	eventually(t, "NodeRestriction has seen the change of the pod", func() bool {
+		_, err := n.Client.Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
+		return exists && err == nil || !exists && apierrors.IsForbidden(err)
+	})
 }
 
 // An event is written, and its repetitions are counted.
@@ -128,7 +145,13 @@ func TestMirrors(t *testing.T) {
 	changed.UID, changed.Annotations["kubernetes.io/config.hash"] = "hash-2", "hash-2"
 	m.Sync(changed, n.podOrNil(t, "default", static.Name))
 	eventually(t, "the mirror of the changed pod is created", func() bool { return hash() == "hash-2" })
-	cleanup := &syncloop.Cleanup{LeftoverMirrors: []*v1.Pod{n.podOrNil(t, "default", static.Name)}}
-	require.NoError(t, m.Cleaner().Clean(t.Context(), cleanup))
-	eventually(t, "the mirror is deleted", func() bool { return n.podOrNil(t, "default", static.Name) == nil })
+	// Cleaners run repeatedly. A deletion has no effect before NodeRestriction has seen the new mirror.
+	eventually(t, "the mirror is deleted", func() bool {
+		mirror := n.podOrNil(t, "default", static.Name)
+		if mirror != nil {
+			err = m.Cleaner().Clean(t.Context(), &syncloop.Cleanup{LeftoverMirrors: []*v1.Pod{mirror}})
+		}
+		return mirror == nil || err != nil
+	})
+	require.NoError(t, err)
 }
