@@ -17,6 +17,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/pods"
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/statustest"
 	"github.com/podwright/podwright/syncloop"
@@ -56,6 +57,7 @@ func TestSink(t *testing.T) {
 					})
 				}
 				var hung chan struct{}
+				waits := run.NewSignal()
 				at := func(namespace, name string) *v1.Pod {
 					return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 				}
@@ -82,12 +84,22 @@ func TestSink(t *testing.T) {
 					},
 					Hang: func(hang bool) {
 						if !hang {
+							// The request may arrive after the end of its context. A request that was not
+							// sent by then never arrives.
+							select {
+							case <-waits:
+							case <-time.After(10 * time.Second):
+							}
 							close(hung)
 							server.SetFault(nil)
 							return
 						}
 						hung = make(chan struct{})
-						fault(func() apitest.Fault { <-hung; return apitest.Fault{Status: http.StatusGatewayTimeout} })
+						fault(func() apitest.Fault {
+							waits.Wake()
+							<-hung
+							return apitest.Fault{Status: http.StatusGatewayTimeout}
+						})
 					},
 				}
 			})
