@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
@@ -121,11 +121,18 @@ func (k *kubelet) printLog(t testing.TB) {
 	t.Logf("end of the kubelet's log (%s keeps the full log):\n%s", keepLogs, tail(b.String(), 12_000))
 }
 
+// freePort returns a port for a kubelet, and reserves it until the test ends, also while no kubelet
+// runs: a bound socket that does not listen keeps the kernel from choosing the port for others, but
+// a kubelet can listen on it.
 func freePort(t testing.TB) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Cleanup(func() { require.NoError(t, unix.Close(socket)) })
+	require.NoError(t, unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1))
+	require.NoError(t, unix.Bind(socket, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	bound, err := unix.Getsockname(socket)
+	require.NoError(t, err)
+	return bound.(*unix.SockaddrInet4).Port
 }
 
 func tail(s string, n int) string {
