@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -153,7 +154,11 @@ func TestOwners(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return state.where(func(pod string) bool { return !strings.HasPrefix(pod, "static-") }).empty()
+			logs, err := filepath.Glob(filepath.Join(s.logs, "default_[eo]*")) // they are removed last, and by their owner only
+			if err == nil && len(logs) > 0 {
+				err = fmt.Errorf("leftover %s", logs)
+			}
+			return errors.Join(err, state.where(func(pod string) bool { return !strings.HasPrefix(pod, "static-") }).empty())
 		})
 		_, _, err = s.container("static-1", "main")
 		require.NoError(t, err)
