@@ -127,13 +127,14 @@ func (s *volumeScene) waitFailedMountEvent(t *testing.T, pod string) {
 	})
 }
 
-// waitLateAttempt waits until the next attempt to mount a volume is at least 10 s away, and returns
-// its time.
+// waitLateAttempt waits until the next attempt to mount a volume is at least 15 s away, and returns
+// its time. The pauses between attempts grow to 16 s, 32 s and more. A pod starts within 15 s on a
+// loaded machine, too.
 func (s *volumeScene) waitLateAttempt(t *testing.T, pod, name string) (next time.Time) {
 	t.Helper()
-	wait(t, 20*time.Second, "the next attempt to mount "+name+" is 10 s away", func() error {
+	wait(t, time.Minute, "the next attempt to mount "+name+" is 15 s away", func() error {
 		v, err := s.volume(pod, name)
-		if err == nil && (v.NextTry == nil || time.Until(*v.NextTry) < 10*time.Second) {
+		if err == nil && (v.NextTry == nil || time.Until(*v.NextTry) < 15*time.Second) {
 			return fmt.Errorf("have %+v", v)
 		}
 		if err == nil {
