@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -529,10 +530,15 @@ func TestSystemContainers(t *testing.T) {
 
 // requireRates reads until rates are available, which takes a second.
 func requireRates(t testing.TB, p *Provider) {
+	// Each object has its own time of reading, so one rate may be available before another.
 	require.Eventually(t, func() bool {
 		s, err := p.Summary(t.Context(), CPUAndMemory)
 		require.NoError(t, err)
-		return s.Node.CPU.UsageNanoCores != nil && s.Pods[0].Containers[0].CPU.UsageNanoCores != nil
+		all := []*statsapi.CPUStats{s.Node.CPU, s.Pods[0].CPU, s.Pods[0].Containers[0].CPU}
+		for _, c := range s.Node.SystemContainers {
+			all = append(all, c.CPU)
+		}
+		return !slices.ContainsFunc(all, func(c *statsapi.CPUStats) bool { return c == nil || c.UsageNanoCores == nil })
 	}, time.Minute, 100*time.Millisecond)
 }
 
