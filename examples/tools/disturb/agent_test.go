@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // the log.
 func TestAgent(t *testing.T) {
 	log, exits := filepath.Join(t.TempDir(), "log"), make(chan error, 1)
-	a := &agent{program: "/bin/sh", log: log, args: []string{"-c", "echo start; sleep 60 & trap 'kill $!; exit 0' TERM; trap 'kill $!; exit 3' HUP; wait"}, onExit: func(err error) { exits <- err }}
+	a := &agent{program: "/bin/sh", log: log, args: []string{"-c", "sleep 60 & trap 'kill $!; exit 0' TERM; trap 'kill $!; exit 3' HUP; echo start; wait"}, onExit: func(err error) { exits <- err }}
 	a.stop(syscall.SIGTERM) // no effect before the first start
 	starts := func(n int) func() bool {
 		return func() bool {
@@ -27,16 +27,13 @@ func TestAgent(t *testing.T) {
 		}
 	}
 	require.NoError(t, a.start(t.Context()))
-	require.Eventually(t, starts(1), 10*time.Second, 10*time.Millisecond)
-	time.Sleep(50 * time.Millisecond) // until the trap is set
+	require.Eventually(t, starts(1), time.Minute, 10*time.Millisecond)
 	a.signal(syscall.SIGHUP)
 	require.ErrorContains(t, <-exits, "exit status 3")
-	require.Eventually(t, starts(2), 10*time.Second, 10*time.Millisecond)
-	time.Sleep(50 * time.Millisecond)
+	require.Eventually(t, starts(2), time.Minute, 10*time.Millisecond)
 	a.stop(syscall.SIGTERM)
 	require.NoError(t, a.start(t.Context()))
-	require.Eventually(t, starts(3), 10*time.Second, 10*time.Millisecond)
-	time.Sleep(50 * time.Millisecond)
+	require.Eventually(t, starts(3), time.Minute, 10*time.Millisecond)
 	a.stop(syscall.SIGTERM)
 	require.Empty(t, exits)
 }
