@@ -34,15 +34,18 @@ func (processes) ExecSync(ctx context.Context, _ string, command []string, timeo
 
 // Any runtime that runs commands works.
 func Example() {
-	prober, err := exec.New(exec.Config{Runtime: processes{}})
+	prober, err := exec.New(exec.Config{Runtime: processes{}, Grace: time.Minute})
 	if err != nil {
 		log.Fatal(err)
 	}
 	container := &v1.Container{Name: "app", Env: []v1.EnvVar{{Name: "CODE", Value: "3"}}}
-	for _, command := range []string{"echo well", "echo ill >&2; exit $(CODE)", "exec sleep 60"} {
+	for _, c := range []struct {
+		command string
+		timeout time.Duration
+	}{{"echo well", time.Minute}, {"echo ill >&2; exit $(CODE)", time.Minute}, {"exec sleep 60", time.Second}} {
 		result, err := prober.Probe(context.Background(), probe.Target{
-			ContainerID: "process://0", Container: container, Timeout: time.Second,
-			Probe: &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", command}}}},
+			ContainerID: "process://0", Container: container, Timeout: c.timeout,
+			Probe: &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", c.command}}}},
 		})
 		fmt.Printf("%v %q %v\n", result.Verdict, result.Output, err)
 	}
