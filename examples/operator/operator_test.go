@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -83,13 +84,34 @@ func (w *operatorRun) end(s syscall.Signal) {
 	_ = w.cmd.Wait() // the process was killed
 }
 
-func (w *operatorRun) do(in string, args ...string) string {
-	w.t.Helper()
+func (w *operatorRun) try(in string, args ...string) (string, error) {
 	cmd := exec.Command(w.kubectl, append([]string{"-n", w.name}, args...)...)
 	cmd.Stdin = strings.NewReader(in)
 	out, err := cmd.CombinedOutput()
-	require.NoError(w.t, err, "%v: %s", args, out)
-	return string(out)
+	if err != nil {
+		err = fmt.Errorf("%v: %w: %s", args, err, out)
+	}
+	return string(out), err
+}
+
+func (w *operatorRun) do(in string, args ...string) string {
+	w.t.Helper()
+	out, err := w.try(in, args...)
+	require.NoError(w.t, err)
+	return out
+}
+
+// retry runs kubectl until it succeeds. The API server serves a new resource a moment after its
+// definition, and until then kubectl fails.
+func (w *operatorRun) retry(in string, args ...string) {
+	w.t.Helper()
+	var err error
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if _, err = w.try(in, args...); err == nil {
+			return
+		}
+	}
+	require.NoError(w.t, err)
 }
 
 // until waits until a field of a workload has the value want.
@@ -147,10 +169,10 @@ func TestOperator(t *testing.T) {
 			w.args = []string{binary, "-name", w.name, "-kubeconfig", plane.Kubeconfig, "-runtime", forward(t, rt.Endpoint), "-state", filepath.Join(dir, "state"), "-logs", filepath.Join(dir, "logs")}
 			w.do("", "create", "namespace", w.name)
 			w.do("", "apply", "-f", "crd.yaml")
-			w.do("", "wait", "--for=condition=Established", "crd/workloads.operator.podwright.dev")
+			w.retry("", "wait", "--for=condition=Established", "crd/workloads.operator.podwright.dev")
 			w.start()
 			defer func() { w.end(syscall.SIGKILL) }()
-			w.do(strings.NewReplacer("NAME", w.name, "BUSYBOX", images.Busybox).Replace(objects), "apply", "-f", "-")
+			w.retry(strings.NewReplacer("NAME", w.name, "BUSYBOX", images.Busybox).Replace(objects), "apply", "-f", "-")
 			w.until("web", `{.status.conditions[?(@.type=="Ready")].status}`, "True")
 			w.until("once", "{.status.phase} {.status.containerStatuses[0].state.terminated.exitCode}", "Failed 7")
 			w.until("files", "{.status.refused}", "spec.volumes[0]")
