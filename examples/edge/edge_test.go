@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -60,8 +61,14 @@ func newEdge(t *testing.T, runtime string) *edge {
 	return e
 }
 
+// freeAddress returns a free address for an agent that starts later and more than once. It has a random
+// IP where all of 127.0.0.0/8 is local, so that no other process takes the port meanwhile.
 func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ip := net.IPv4(127, byte(1+rand.IntN(254)), byte(rand.IntN(256)), byte(1+rand.IntN(254)))
+	l, err := net.Listen("tcp", ip.String()+":0")
+	if err != nil {
+		l, err = net.Listen("tcp", "127.0.0.1:0")
+	}
 	require.NoError(t, err)
 	defer l.Close()
 	return l.Addr().String()
