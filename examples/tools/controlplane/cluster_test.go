@@ -151,26 +151,28 @@ func TestControlPlane(t *testing.T) {
 	r := startProgram(t, "-node", "n1")
 	require.NotEmpty(t, r.processes())
 
-	// A node may create its own Node, but not another, and may not list secrets.
+	r.do("", "create", "namespace", "test")
+	eventually(t, "the namespace has a service account", func() bool {
+		_, err := r.try(r.described.Kubeconfig, "", "-n", "test", "get", "serviceaccount", "default")
+		return err == nil
+	})
+
+	// A node may create its own Node. The scheduler binds a pod in a new namespace to it at once, because the Node
+	// counts as lost 50 s later.
 	kubeconfig := filepath.Join(r.dir, "node.kubeconfig")
 	now := strings.TrimSpace(r.do("", "get", "namespace", "default", "-o", "jsonpath={.metadata.creationTimestamp}"))
 	out, err := r.try(kubeconfig, fmt.Sprintf(node, "n1", now), "create", "-f", "-")
 	require.NoError(t, err, out)
+	r.do("", "-n", "test", "run", "p", "--image=none")
+	r.do("", "-n", "test", "wait", "pod/p", "--for=jsonpath={.spec.nodeName}=n1", "--timeout=60s")
+
+	// It may not create another one, and may not list secrets.
 	out, err = r.try(kubeconfig, fmt.Sprintf(node, "n2", now), "create", "-f", "-")
 	require.Error(t, err)
 	require.Contains(t, out, "Forbidden")
 	out, err = r.try(kubeconfig, "", "get", "secrets", "-A")
 	require.Error(t, err)
 	require.Contains(t, out, "Forbidden")
-
-	// The scheduler binds a pod in a new namespace.
-	r.do("", "create", "namespace", "test")
-	eventually(t, "the namespace has a service account", func() bool {
-		_, err := r.try(r.described.Kubeconfig, "", "-n", "test", "get", "serviceaccount", "default")
-		return err == nil
-	})
-	r.do("", "-n", "test", "run", "p", "--image=none")
-	r.do("", "-n", "test", "wait", "pod/p", "--for=jsonpath={.spec.nodeName}=n1", "--timeout=60s")
 	r.do("", "get", "clustertrustbundles")
 
 	// The control endpoint issues certificates for other users.
