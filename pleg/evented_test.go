@@ -110,8 +110,8 @@ func TestNoEvents(t *testing.T) {
 
 		rt.FailList(plegtest.Fault{Err: errTest})
 		time.Sleep(5 * time.Second)
+		rt.WithEvents().FailStreams(plegtest.Fault{}) // first, because a list begins now
 		rt.FailList(plegtest.Fault{})
-		rt.WithEvents().FailStreams(plegtest.Fault{})
 		time.Sleep(3 * time.Second)
 		require.Equal(t, 3, rt.Streams())
 		require.Equal(t, pleg.Evented, r.Health().Mode)
