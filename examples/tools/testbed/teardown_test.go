@@ -61,7 +61,8 @@ func leavePod(t *testing.T, c *criConn, images tb.ImageNames, name string) {
 		Linux:        &criv1.LinuxPodSandboxConfig{CgroupParent: "/kubepods/pod" + name + os.Getenv(env.Run)},
 	}
 	if strings.HasSuffix(name, "-0") {
-		config.PortMappings[0].HostPort = int32(20000 + os.Getpid()%20000 + len(name)%2)
+		// Below the ports that the kernel gives to servers of other tests, whose connections would go to the pod.
+		config.PortMappings[0].HostPort = int32(20000 + os.Getpid()%10000 + len(name)%2)
 		config.Linux.CgroupParent = "" // below /k8s.io
 	}
 	sandbox, err := c.runtime.RunPodSandbox(t.Context(), &criv1.RunPodSandboxRequest{Config: config})
