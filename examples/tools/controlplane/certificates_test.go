@@ -99,6 +99,7 @@ func TestKubeconfig(t *testing.T) {
 func TestFreePort(t *testing.T) {
 	port, err := freePort()
 	require.NoError(t, err)
+	require.Less(t, port, 32768)
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
 	require.NoError(t, err)
 	require.NoError(t, l.Close())

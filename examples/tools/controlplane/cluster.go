@@ -110,14 +110,18 @@ func (c *cluster) prepare() error {
 }
 
 // freePort returns an unused port. The API server must keep its port across restarts, so it cannot
-// choose one itself.
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+// choose one itself. The port is below the ones that Linux chooses, from 32768, because another
+// program would get one of those while the API server does not run.
+func freePort() (port int, err error) {
+	const first, count = 12000, 8000
+	for i := range count {
+		port = first + (os.Getpid()+i)%count
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return port, listener.Close()
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
+	return 0, err
 }
 
 func (c *cluster) writeCertificates() error {
