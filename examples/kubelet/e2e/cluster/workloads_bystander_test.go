@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
@@ -13,10 +14,12 @@ import (
 // bystander is a pod that is independent of the tested changes. A later check proves that it was
 // unaffected.
 type bystander struct {
-	node   *node
-	pod    string
-	was    v1.Pod
-	events []string
+	node *node
+	pod  string
+	was  v1.Pod
+	// since is the name of an event about the pod at the time of was. Events of the pod's start may
+	// be written later, but their names have earlier times.
+	since string
 }
 
 // newBystander starts a bystander. It belongs to a DaemonSet with all tolerations, so that drains
@@ -52,7 +55,8 @@ spec:
 		return nil
 	})
 	n.ready(t, b.pod)
-	b.was, b.events = b.now(t), n.reasons(t, b.pod)
+	n.waitPodEvent(t, b.pod, "Scheduled", "") // the scheduler may date it after the pod's start
+	b.was, b.since = b.now(t), fmt.Sprintf("%s.%x", b.pod, time.Now().UnixNano())
 	return b
 }
 
@@ -71,7 +75,9 @@ func (b *bystander) requireUndisturbed(t *testing.T) {
 	require.Equal(t, b.was.UID, now.UID)
 	require.Nil(t, now.DeletionTimestamp)
 	require.Equal(t, b.was.Status, now.Status)
-	require.Equal(t, b.events, b.node.reasons(t, b.pod))
+	for _, e := range b.node.events(t, b.pod) {
+		require.Less(t, e.Name, b.since, "%s: %s", e.Reason, e.Message)
+	}
 }
 
 // nodeTests are independent tests on one node, by name.

@@ -153,18 +153,23 @@ func (n *node) waitEvents(t *testing.T, pod string, reasons ...string) {
 	n.until(t, "events of "+pod, func() error { return same(fmt.Sprint(reasons), fmt.Sprint(n.reasons(t, pod))) })
 }
 
-// reasons returns the reasons of a pod's events, ordered by their first occurrence, which is part
-// of the events' names.
+// reasons returns the reasons of a pod's events.
 func (n *node) reasons(t *testing.T, pod string) (reasons []string) {
+	t.Helper()
+	for _, e := range n.events(t, pod) {
+		reasons = append(reasons, e.Reason)
+	}
+	return reasons
+}
+
+// events returns a pod's events, ordered by their first occurrence, which is part of their names.
+func (n *node) events(t *testing.T, pod string) []v1.Event {
 	t.Helper()
 	var list v1.EventList
 	_, err := n.reader.read("/api/v1/namespaces/"+n.namespace+"/events?fieldSelector=involvedObject.name%3D"+pod, &list)
 	require.NoError(t, err)
 	slices.SortFunc(list.Items, func(a, b v1.Event) int { return strings.Compare(a.Name, b.Name) })
-	for _, e := range list.Items {
-		reasons = append(reasons, e.Reason)
-	}
-	return reasons
+	return list.Items
 }
 
 // intersect returns the elements of list that are in some.
