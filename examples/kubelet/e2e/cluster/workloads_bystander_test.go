@@ -42,8 +42,8 @@ spec:
       - name: c
         image: TESTPROG
         args: [http, ":8080"]
-        readinessProbe: {httpGet: {port: 8080, path: /healthz}, periodSeconds: 1, failureThreshold: 1, timeoutSeconds: 5}
-        livenessProbe: {httpGet: {port: 8080, path: /healthz}, periodSeconds: 1, timeoutSeconds: 5}
+        readinessProbe: {httpGet: {port: 8080, path: /healthz}, periodSeconds: 1, failureThreshold: 1, timeoutSeconds: 10}
+        livenessProbe: {httpGet: {port: 8080, path: /healthz}, periodSeconds: 1, timeoutSeconds: 10}
 `)
 	b := &bystander{node: n}
 	n.until(t, "the bystander exists", func() error {
