@@ -144,10 +144,11 @@ func (s *storage) waitEventText(t *testing.T, kind, name, reason, message string
 	s.waitEvent(t, kind, name, reason, regexp.QuoteMeta(message))
 }
 
-// requireWaiting checks that a pod has not started.
+// requireWaiting checks that a pod has not started. Its first status may be written after its
+// events.
 func (s *storage) requireWaiting(t *testing.T, pod string) {
 	t.Helper()
-	require.Equal(t, "Pending ContainerCreating", s.get(t, "pod", pod, "{.status.phase} {.status.containerStatuses[0].state.waiting.reason}"), pod)
+	s.waitField(t, "pod", pod, "{.status.phase} {.status.containerStatuses[0].state.waiting.reason}", "Pending ContainerCreating")
 	require.NotContains(t, s.ids(t), pod+"/c")
 }
 

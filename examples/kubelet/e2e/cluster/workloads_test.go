@@ -288,7 +288,7 @@ func missingRuntimeClass(t *testing.T, n *node) {
 	n.do(t, "delete", "runtimeclass", n.name)
 	n.do(t, "patch", "pod", "class", "--type=json", "-p", `[{"op":"remove","path":"/spec/schedulingGates"}]`)
 	n.waitEvents(t, "class", "Scheduled", "FailedCreatePodSandBox")
-	require.Equal(t, "Pending ContainerCreating", n.get(t, "pod", "class", "{.status.phase} {.status.containerStatuses[0].state.waiting.reason}"))
+	n.waitField(t, "pod", "class", "{.status.phase} {.status.containerStatuses[0].state.waiting.reason}", "Pending ContainerCreating")
 	n.apply(t, class)
 	n.ready(t, "class")
 }
