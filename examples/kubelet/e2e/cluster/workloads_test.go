@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -287,7 +288,9 @@ func missingRuntimeClass(t *testing.T, n *node) {
   containers: [`+idleContainer+`]`))
 	n.do(t, "delete", "runtimeclass", n.name)
 	n.do(t, "patch", "pod", "class", "--type=json", "-p", `[{"op":"remove","path":"/spec/schedulingGates"}]`)
-	n.waitEvents(t, "class", "Scheduled", "FailedCreatePodSandBox")
+	n.until(t, "events of class", func() error { // in any order: the scheduler may date its event after the kubelet's
+		return same("[FailedCreatePodSandBox Scheduled]", fmt.Sprint(slices.Sorted(slices.Values(n.reasons(t, "class")))))
+	})
 	n.waitField(t, "pod", "class", "{.status.phase} {.status.containerStatuses[0].state.waiting.reason}", "Pending ContainerCreating")
 	n.apply(t, class)
 	n.ready(t, "class")
