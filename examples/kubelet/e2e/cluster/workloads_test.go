@@ -240,8 +240,10 @@ func readinessGate(t *testing.T, n *node) {
 func drain(t *testing.T, n *node) {
 	n.deployment(t, "moves", 3)
 	n.waitRunning(t, "moves", 3)
-	n.do(t, "drain", n.name, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout", waitTimeout.String())
-	require.Empty(t, n.podsOnNode(t, "app!=bystander"))
+	n.until(t, "the node is drained", func() error { // the scheduler may place a new pod before it sees the cordon
+		n.do(t, "drain", n.name, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout", waitTimeout.String())
+		return listError("pods", n.podsOnNode(t, "app!=bystander"))
+	})
 	n.until(t, "event NodeNotSchedulable", func() error {
 		return same("[NodeNotSchedulable]", fmt.Sprint(intersect(n.nodeEvents(t), "NodeNotSchedulable")))
 	})
