@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -128,14 +129,27 @@ func (n *node) configure(t *testing.T, rt tb.Runtime, flags []string) {
 	}, flags...)
 }
 
+// usedPorts counts the ports that freePort has tried, from firstPort on.
+var (
+	usedPorts atomic.Uint32
+	firstPort = rand.Uint32N(8000)
+)
+
+// freePort returns a port that no program listens on, another one at each call. The kernel gives
+// ports from 32768 on to connections and listeners of other tests. It does not take this port while
+// a kubelet is stopped.
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", ":0")
-	require.NoError(t, err)
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	return port
+	for {
+		port := fmt.Sprint(11000 + (firstPort+usedPorts.Add(1))%8000)
+		l, err := net.Listen("tcp", ":"+port)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		require.NoError(t, err)
+		require.NoError(t, l.Close())
+		return port
+	}
 }
 
 // cleanUp removes all objects of the node and checks for remains.
