@@ -264,7 +264,7 @@ spec:
 	require.NoError(t, os.Rename(n.dir+"/static.yaml", file))
 	name := "static-" + n.name
 	n.ready(t, name)
-	require.Equal(t, "from a file\n", n.do(t, "logs", name))
+	n.until(t, "the log of the static pod", func() error { return same("from a file\n", n.do(t, "logs", name)) })
 	require.Equal(t, name+"\n", n.do(t, "exec", name, "--", "hostname"))
 	require.NoError(t, os.Remove(file))
 	n.waitDeleted(t, "pod", name)

@@ -52,6 +52,12 @@ func TestKubeletAPI(t *testing.T) {
 }
 
 func (n *node) logs(t *testing.T) {
+	n.until(t, "the program has written a line of its loop", func() error {
+		if out := n.do(t, "logs", "a", "-c", "c"); !strings.Contains(out, "line 1\n") {
+			return errors.New(out)
+		}
+		return nil
+	})
 	require.Equal(t, "first\nsecond\n", firstLines(n.do(t, "logs", "a", "-c", "c"), 2))
 	require.Len(t, strings.Split(strings.TrimSpace(n.do(t, "logs", "a", "-c", "c", "--tail=3")), "\n"), 3)
 	require.Regexp(t, `^\d{4}-\d\d-\d\dT\S+ line \d+`, n.do(t, "logs", "a", "-c", "c", "--tail=1", "--timestamps"))
