@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"os/exec"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -121,15 +123,29 @@ func (n *node) attaches(t *testing.T) {
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	_, err = io.WriteString(in, "one\n")
-	require.NoError(t, err)
-	lines := bufio.NewScanner(out)
-	for lines.Scan() && !strings.Contains(lines.Text(), "got one") { // kubectl's first messages
-		t.Log(lines.Text())
-	}
-	require.Contains(t, lines.Text(), "got one")
-	require.NoError(t, cmd.Process.Kill())
-	_ = cmd.Wait() // killed
+	var answered atomic.Bool
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); { // kubectl's messages, then the answers
+			if strings.Contains(lines.Text(), "got one") {
+				answered.Store(true)
+			}
+		}
+	})
+	defer func() {
+		_ = cmd.Process.Kill()
+		reading.Wait()
+		_ = cmd.Wait() // killed
+	}()
+	// containerd forwards input before it forwards output: the first answer may be lost.
+	n.until(t, "the program's answer arrives", func() error {
+		_, err := io.WriteString(in, "one\n")
+		require.NoError(t, err)
+		if !answered.Load() {
+			return errors.New("no answer")
+		}
+		return nil
+	})
 }
 
 // proxyPaths: unknown paths and paths that lead elsewhere are rejected.
