@@ -170,11 +170,11 @@ func TestManySessions(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var all sync.WaitGroup
-		var lines, echoes atomic.Int64
+		var followers, lines, echoes atomic.Int64
 		failed := make(chan error, 250)
 		for range 200 {
 			all.Go(func() {
-				k, err := d.follow(ctx)
+				k, err := d.follow(ctx, func() { followers.Add(1) })
 				lines.Add(int64(k))
 				if err == nil && k == 0 {
 					err = errors.New("a follower received no line")
@@ -200,9 +200,9 @@ func TestManySessions(t *testing.T) {
 		busy := n.latency(t, "during")
 		t.Logf("during: %s", d.usage())
 		<-end
-		n.until(t, "a session has ended", func() error {
-			if echoes.Load() == 0 {
-				return errors.New("no session has ended")
+		n.until(t, "all followers have a line, and a session has ended", func() error {
+			if len(failed) == 0 && (followers.Load() < 200 || echoes.Load() == 0) {
+				return fmt.Errorf("%d followers, %d sessions", followers.Load(), echoes.Load())
 			}
 			return nil
 		})
@@ -217,8 +217,8 @@ func TestManySessions(t *testing.T) {
 	})
 }
 
-// follow follows a log until ctx ends, and counts its lines.
-func (d *direct) follow(ctx context.Context) (lines int, err error) {
+// follow follows a log until ctx ends, and counts its lines. It calls begun at the first line.
+func (d *direct) follow(ctx context.Context, begun func()) (lines int, err error) {
 	response, err := d.open(ctx, d.log("a", "c", "follow=true&tailLines=1"))
 	if err != nil {
 		return 0, err
@@ -235,7 +235,9 @@ func (d *direct) follow(ctx context.Context) (lines int, err error) {
 			return lines, fmt.Errorf("%q after %d", reader.Text(), last)
 		}
 		last = number
-		lines++
+		if lines++; lines == 1 {
+			begun()
+		}
 	}
 	if ctx.Err() == nil {
 		return lines, fmt.Errorf("the log has ended: %w", reader.Err())
