@@ -83,8 +83,9 @@ func (n *node) runOutage(t *testing.T, p *proxy, o outage) {
 	pod := func(name, container, rest string) string {
 		return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec: {nodeName: NODE, " + rest + "containers: [{" + container + "}], volumes: [{name: h, hostPath: {path: " + n.dir + "}}]}\n"
 	}
-	probed := `command: [sh, -c, 'rm -f /h/` + sick + `; touch /h/` + sick + `-begun; trap "exit 0" TERM; while :; do sleep 0.1; done'], image: BUSYBOX, name: c, volumeMounts: [{name: h, mountPath: /h}], ` +
-		`livenessProbe: {exec: {command: [sh, -c, '! test -e /h/` + sick + `']}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 1}`
+	// The probe of a new container must not fail by the old file before the program has removed it.
+	probed := `command: [sh, -c, 'rm -f /h/` + sick + `; touch /begun /h/` + sick + `-begun; trap "exit 0" TERM; while :; do sleep 0.1; done'], image: BUSYBOX, name: c, volumeMounts: [{name: h, mountPath: /h}], ` +
+		`livenessProbe: {exec: {command: [sh, -c, '! test -e /begun || ! test -e /h/` + sick + `']}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 1}`
 	n.apply(t, pod(ends, waiting(ends, "exit 7"), "restartPolicy: Never, ")+"---\n"+pod(dies, waiting(dies, "rm /h/"+dies+"; exit 1"), "")+"---\n"+pod(sick, probed, ""))
 	for _, name := range []string{ends, dies, sick} {
 		n.ready(t, name)
