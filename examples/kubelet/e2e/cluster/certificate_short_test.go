@@ -84,7 +84,10 @@ func TestShortCertificates(t *testing.T) {
 		require.NoError(t, os.RemoveAll(n.certDir()))
 		n.start(t)
 		n.isMember(t)
-		require.FileExists(t, n.current())
+		n.until(t, "the store has a certificate", func() error {
+			_, err := os.Stat(n.current())
+			return err
+		})
 		time.Sleep(time.Until(end) + time.Second)
 		n.isMember(t)
 		n.stop(t)
