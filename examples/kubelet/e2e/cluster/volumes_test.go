@@ -246,7 +246,7 @@ func testOnePodOnly(t *testing.T, s *storage) {
 	s.requireWaiting(t, "second")
 	s.do(t, "delete", "pod", "single", "--wait=false")
 	s.ready(t, "second")
-	require.Empty(t, s.get(t, "pod", "single", "{.metadata.name}"))
+	s.waitDeleted(t, "pod", "single")
 }
 
 // V24: a driver receives pod info and tokens of pods with inline volumes. Tokens are renewed before
