@@ -402,11 +402,12 @@ func testSlowUnmount(t *testing.T, s *storage) {
 func testEndOfVolumes(t *testing.T, s *storage) {
 	s.do(t, "delete", "statefulset,pod,pvc", "--all", "--wait=false")
 	s.do(t, "delete", "pv", s.name+"-pv", "--wait=false")
-	s.until(t, "all volumes are deleted", func() error {
+	s.until(t, "all pods and volumes are deleted", func() error { // pods with other volumes, too
 		volumes, err := s.volumes(t.Context())
 		attachments, other := s.attachments(t.Context())
-		if err = errors.Join(err, other); err != nil || len(volumes)+len(attachments) > 0 {
-			return fmt.Errorf("%d volumes, %d attachments: %w", len(volumes), len(attachments), err)
+		pods := s.pods(t)
+		if err = errors.Join(err, other); err != nil || len(volumes)+len(attachments)+len(pods) > 0 {
+			return fmt.Errorf("%d volumes, %d attachments, %d pods: %w", len(volumes), len(attachments), len(pods), err)
 		}
 		return nil
 	})
