@@ -178,6 +178,19 @@ func (s *storage) nodeState(ctx context.Context, handle string) (inUse, attached
 	return slices.Contains(n.Status.VolumesInUse, name), attached, nil
 }
 
+// staged reports whether a volume is staged, or its staging has begun.
+func (s *storage) staged(handle string) bool {
+	for _, call := range slices.Backward(s.driver.Log()) {
+		switch call {
+		case "begin NodeStageVolume " + handle:
+			return true
+		case "NodeUnstageVolume " + handle:
+			return false
+		}
+	}
+	return false
+}
+
 // provision creates the volumes of claims, and removes volumes of deleted claims.
 func (s *storage) provision(ctx context.Context) error {
 	claims, err := s.api.PersistentVolumeClaims(s.namespace).List(ctx, metav1.ListOptions{})
@@ -306,9 +319,10 @@ func (s *storage) attachOne(ctx context.Context, a *storagev1.VolumeAttachment, 
 		a.Status.Attached, a.Status.AttachmentMetadata = true, map[string]string{"slot": "7"}
 		_, err = s.api.VolumeAttachments().Update(ctx, a, metav1.UpdateOptions{}, "status")
 	case a.DeletionTimestamp != nil && slices.Contains(a.Finalizers, attacher):
-		// The controller requests a detachment only for volumes that the node does not use.
-		if inUse, _, err := s.nodeState(ctx, handle); err != nil || inUse {
-			s.addViolation(fmt.Errorf("%s is detached: in use %t: %w", handle, inUse, err))
+		// The controller requests a detachment only for volumes that the node does not report as in
+		// use. By now the node may report it again, for a new pod that waits for the attachment.
+		if s.staged(handle) {
+			s.addViolation(fmt.Errorf("%s is detached while it is staged", handle))
 		}
 		s.driver.ControllerUnpublish(handle)
 		a.Finalizers = slices.DeleteFunc(a.Finalizers, func(f string) bool { return f == attacher })
