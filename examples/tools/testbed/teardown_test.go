@@ -41,12 +41,14 @@ func TestLeavePodsHelper(t *testing.T) {
 			leavePod(t, c, images, fmt.Sprintf("%s-%d", rt.Name, i))
 		}
 	})
+	if how == "ignore" { // before the parent may send a signal
+		signal.Ignore(syscall.SIGINT, syscall.SIGTERM)
+	}
 	fmt.Printf("holding %s\n", os.Getenv(env.Run))
 	switch how {
 	case "signal":
 		<-interrupted.Done()
 	case "ignore":
-		signal.Ignore(syscall.SIGINT, syscall.SIGTERM)
 		time.Sleep(time.Minute)
 	}
 }
