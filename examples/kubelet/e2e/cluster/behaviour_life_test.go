@@ -74,7 +74,7 @@ var inits = []behaviour{
 		spec:   `{restartPolicy: Always, initContainers: [{name: s, image: TESTPROG, restartPolicy: Always}, {name: i, command: ["true"]}], containers: [{image: TESTPROG}]}`,
 		fields: map[string]string{".status.initContainerStatuses[0].started": "true", ".status.initContainerStatuses[0].ready": "true", ".status.initContainerStatuses[1].state.terminated.reason": "Completed"}},
 	{name: "sidecar ends with the containers", phase: v1.PodSucceeded,
-		spec:   `{initContainers: [{name: s, image: TESTPROG, restartPolicy: Always}], containers: [{command: [sleep, "1"]}]}`,
+		spec:   `{terminationGracePeriodSeconds: 30, initContainers: [{name: s, image: TESTPROG, restartPolicy: Always}], containers: [{command: [sleep, "3"]}]}`,
 		fields: map[string]string{".status.initContainerStatuses[0].state.terminated.exitCode": "0"}},
 	{name: "sidecar is restarted", phase: v1.PodRunning,
 		spec:   `{restartPolicy: Always, initContainers: [{name: s, command: [sh, -c, sleep 1], restartPolicy: Always}], containers: [{image: TESTPROG}]}`,
