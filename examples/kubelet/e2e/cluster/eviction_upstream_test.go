@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"testing"
 	"text/tabwriter"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -190,25 +189,27 @@ func (n *shortNode) evictAll(t *testing.T, s set) (out []victim) {
 		n.create(t, s.pod(m, n.images.Busybox, n.name))
 	}
 	n.until(t, "the kubelet reports the usage of all pods", func() error { return n.usageReported(s) })
+	w := n.watchPods(t)
 	free := n.fill(t, s.of)
-	seen := map[string]bool{}
+	var evicted []*v1.Pod
 	n.until(t, "all pods are evicted", func() error {
-		var now []v1.Pod
-		for _, pod := range n.pods(t) {
-			if pod.Status.Phase == v1.PodFailed && !seen[pod.Name] {
-				require.Equal(t, "Evicted", pod.Status.Reason, "%s: %s", pod.Name, pod.Status.Message)
-				seen[pod.Name], now = true, append(now, pod)
+		evicted = nil
+		for _, m := range s.pods {
+			versions := w.versions(m.name)
+			if i := slices.IndexFunc(versions, func(pod *v1.Pod) bool { return pod.Status.Phase == v1.PodFailed }); i >= 0 {
+				require.Equal(t, "Evicted", versions[i].Status.Reason, "%s: %s", m.name, versions[i].Status.Message)
+				evicted = append(evicted, versions[i])
 			}
 		}
-		slices.SortFunc(now, func(a, b v1.Pod) int { return evictedAt(a).Compare(evictedAt(b)) })
-		for _, pod := range now {
-			out = append(out, victim{pod.Name, amounts.ReplaceAllString(pod.Status.Message, "N")})
-		}
-		if len(out) < len(s.pods) {
-			return fmt.Errorf("evicted so far: %v", out)
+		if len(evicted) < len(s.pods) {
+			return fmt.Errorf("%d pods are evicted", len(evicted))
 		}
 		return nil
 	})
+	slices.SortFunc(evicted, func(a, b *v1.Pod) int { return cmp.Compare(version(t, a), version(t, b)) })
+	for _, pod := range evicted {
+		out = append(out, victim{pod.Name, amounts.ReplaceAllString(pod.Status.Message, "N")})
+	}
 	free()
 	n.do(t, "delete", "pods", "--all", "--wait=false")
 	n.until(t, "the pods are deleted and the pressure has ended", func() error {
@@ -221,13 +222,12 @@ func (n *shortNode) evictAll(t *testing.T, s set) (out []victim) {
 	return out
 }
 
-func evictedAt(pod v1.Pod) time.Time {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == v1.DisruptionTarget {
-			return c.LastTransitionTime.Time
-		}
-	}
-	return time.Time{}
+// version returns the resource version of a pod, which grows with each write.
+func version(t *testing.T, pod *v1.Pod) uint64 {
+	t.Helper()
+	number, err := strconv.ParseUint(pod.ResourceVersion, 10, 64)
+	require.NoError(t, err)
+	return number
 }
 
 // usageReported returns an error unless the kubelet reports the usage of each pod.
