@@ -143,9 +143,11 @@ func lostByRuntime(end *v1.ContainerStateTerminated) bool {
 // code.
 func requireOneExit(t *testing.T, w *watcher, name string, code int) {
 	t.Helper()
+	failed := func(pod *v1.Pod) bool { return pod.Status.Phase == v1.PodFailed }
+	require.Eventually(t, func() bool { return slices.ContainsFunc(w.versions(name), failed) }, waitTimeout, 50*time.Millisecond, "the watch shows the end of %s", name)
 	exits := map[string]bool{}
 	for _, pod := range w.versions(name) {
-		if pod.Status.Phase == v1.PodFailed {
+		if failed(pod) {
 			require.NotEmpty(t, pod.Status.ContainerStatuses, "%s: %+v", name, pod.Status)
 			end := pod.Status.ContainerStatuses[0].State.Terminated
 			require.NotNil(t, end, "%s: %+v", name, pod.Status)
