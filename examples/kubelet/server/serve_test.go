@@ -67,9 +67,11 @@ func (is way) served(t *testing.T, h http.Handler, during func(t *testing.T, dia
 	})
 }
 
+func getRequest(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: n\r\n\r\n" }
+
 func send(t *testing.T, conn net.Conn, path string) {
 	t.Helper()
-	_, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: n\r\n\r\n")
+	_, err := io.WriteString(conn, getRequest(path))
 	require.NoError(t, err)
 }
 
