@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/cri/fake"
@@ -63,11 +64,37 @@ func (p *published) compare() {
 			c.LastHeartbeatTime = metav1.Time{}
 		}
 		status.Conditions = nil
+		withoutHugePages(status)
 		p.note("node", text(status))
 	}
 	for _, pod := range apitest.All[*v1.Pod](p.w.api) {
 		p.note(pod.Name, text(&pod.Status))
 	}
+}
+
+// withoutHugePages removes the machine's huge pages and their effect on the memory for pods. Tests
+// of other packages change them meanwhile.
+func withoutHugePages(status *v1.NodeStatus) {
+	memory := status.Allocatable[v1.ResourceMemory]
+	memory.Add(*resource.NewQuantity(hugePagesOf(status.Capacity), resource.BinarySI))
+	status.Allocatable[v1.ResourceMemory] = memory
+	for _, list := range []v1.ResourceList{status.Capacity, status.Allocatable} {
+		maps.DeleteFunc(list, func(name v1.ResourceName, _ resource.Quantity) bool { return isHugePages(name) })
+	}
+}
+
+func isHugePages(name v1.ResourceName) bool {
+	return strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
+}
+
+// hugePagesOf returns the sum of all huge pages in bytes.
+func hugePagesOf(list v1.ResourceList) (sum int64) {
+	for name, amount := range list {
+		if isHugePages(name) {
+			sum += amount.Value()
+		}
+	}
+	return sum
 }
 
 func text(status any) string {
