@@ -138,13 +138,14 @@ func eventCases() []testCase {
 			for i := range 5 {
 				id := e.start(p.id, e.container(fmt.Sprintf("main%d", i), writesBoth.command()...), p.config)
 				e.event(w, id, stoppedEvent)
-				e.eventually("the state", func() bool {
+				var state runtimeapi.ContainerState
+				e.eventually("the state", func() (seen bool) {
 					mu.Lock()
 					defer mu.Unlock()
-					_, seen := states[id]
+					state, seen = states[id]
 					return seen
 				})
-				require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_EXITED, states[id])
+				require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_EXITED, state)
 			}
 		}},
 		{"no event of twenty short containers is missed", func(e *env) {
