@@ -32,7 +32,7 @@ func idempotenceCases() []testCase {
 			pod := e.pod()
 			id := e.run(pod)
 			require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, id))
-			first := e.sandbox(id)
+			first := e.notReady(id)
 			for range 3 {
 				require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, id))
 			}

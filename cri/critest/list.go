@@ -151,6 +151,7 @@ func listCases() []testCase {
 			}
 			compare()
 			require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, id))
+			e.notReady(id)
 			compare()
 		}},
 		{"a listed container agrees with its status", func(e *env) {

@@ -20,6 +20,7 @@ func sandboxStates() []orderState {
 		}),
 		in("a stopped sandbox", func(e *env, id string, _ *runtimeapi.PodSandboxConfig) {
 			require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, id))
+			e.notReady(id)
 		}),
 		in("a removed sandbox", func(e *env, id string, _ *runtimeapi.PodSandboxConfig) {
 			require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, id))

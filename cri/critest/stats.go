@@ -118,6 +118,7 @@ func statsCases() []testCase {
 		{"a stopped sandbox has no figures", func(e *env) {
 			p := e.measuredPod()
 			require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, p.id))
+			e.notReady(p.id)
 			_, err := e.Runtime.PodSandboxStats(e.ctx, p.id)
 			e.optional("PodSandboxStats", err)
 			require.Error(e.t, err)

@@ -219,6 +219,7 @@ func streamingCases() []testCase {
 				return err
 			}
 			require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, p.id))
+			e.notReady(p.id)
 			e.refused(try())
 			require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, p.id))
 			e.notFound(try())
