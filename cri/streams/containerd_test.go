@@ -107,18 +107,35 @@ func TestContainerdAttach(t *testing.T) {
 		response, err := n.runtime.Attach(ctx, &runtimeapi.AttachRequest{ContainerId: n.container, Stdin: true, Stdout: true, Stderr: true})
 		require.NoError(t, err)
 		stdin, feed := io.Pipe()
-		out, stdout := io.Pipe()
-		errs, stderr := io.Pipe()
+		stdout, stderr := make(chan string, 1), make(chan string, 1)
 		done := make(chan error, 1)
 		go func() {
-			done <- c.Attach(ctx, response.Url, streams.Session{Stdin: stdin, Stdout: stdout, Stderr: stderr})
+			done <- c.Attach(ctx, response.Url, streams.Session{Stdin: stdin, Stdout: firstLine(stdout), Stderr: firstLine(stderr)})
 		}()
-		_, err = io.WriteString(feed, "hello\n")
-		require.NoError(t, err)
-		require.Equal(t, "got hello\n", read(t, out, 10))
-		require.Equal(t, "err hello\n", read(t, errs, 10))
+		// containerd connects the input before the outputs, so they may miss the first lines.
+		require.Eventually(t, func() bool {
+			_, err := io.WriteString(feed, "hello\n")
+			return err == nil && len(stdout) > 0 && len(stderr) > 0
+		}, time.Minute, 50*time.Millisecond)
+		require.Equal(t, "got hello", <-stdout)
+		require.Equal(t, "err hello", <-stderr)
 		cancel()
 		require.ErrorIs(t, <-done, context.Canceled)
+	})
+}
+
+// firstLine returns a writer that sends its first line to a channel.
+func firstLine(to chan<- string) io.Writer {
+	var text []byte
+	return writerFunc(func(p []byte) (int, error) {
+		text = append(text, p...)
+		if line, _, ended := strings.Cut(string(text), "\n"); ended {
+			select {
+			case to <- line:
+			default:
+			}
+		}
+		return len(p), nil
 	})
 }
 
