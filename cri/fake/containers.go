@@ -105,6 +105,10 @@ func (rt *Runtime) stopTask(ctx context.Context, t *task, grace time.Duration) e
 		l := rt.currentLife()
 		timer := time.NewTimer(grace)
 		defer timer.Stop()
+		over := timer.C
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= grace {
+			over = nil // ctx ends first, but a paused process may find both ended
+		}
 		select {
 		case <-t.done:
 			return nil
@@ -112,7 +116,7 @@ func (rt *Runtime) stopTask(ctx context.Context, t *task, grace time.Duration) e
 			return callEnded(ctx)
 		case <-l.ctx.Done():
 			return callEnded(l.ctx)
-		case <-timer.C:
+		case <-over:
 		}
 	}
 	t.kill()

@@ -106,6 +106,23 @@ func TestSignalsThatAreNone(t *testing.T) {
 	})
 }
 
+// A caller that leaves before the end of the grace period does not kill, also if the process was
+// paused until both had passed.
+func TestStopWhoseCallerLeaves(t *testing.T) {
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			rt := start(t, fake.Config{AnyImage: true, Programs: fake.Always(stubborn)})
+			_, id := running(t, rt)
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			require.ErrorIs(t, rt.StopContainer(ctx, id, time.Second), context.DeadlineExceeded)
+			synctest.Wait()
+			require.Equal(t, "RUNNING 0 ", brief(statusOf(t, rt, id)))
+		})
+	}
+}
+
 func TestAbandonedProgramIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
