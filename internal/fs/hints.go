@@ -158,6 +158,17 @@ func (h *Hints) WasDeleted(path string) bool {
 	return deleted
 }
 
+// Found records that a scan which began at a time has found a file. If the file was deleted before,
+// it has returned, also if the hint of its return comes later.
+func (h *Hints) Found(path string, began time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if at, ok := h.deleted[path]; ok && at.Before(began) {
+		delete(h.deleted, path)
+		h.returned[path] = true
+	}
+}
+
 // Returned returns the files that were deleted and written again since its last call.
 func (h *Hints) Returned() map[string]bool {
 	h.mu.Lock()

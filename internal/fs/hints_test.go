@@ -76,6 +76,13 @@ func TestDeletions(t *testing.T) {
 	require.False(t, h.Deletions(), "it is back")
 	require.Equal(t, map[string]bool{"b": true}, h.Returned())
 	require.Empty(t, h.Returned())
+	h.Add(Hint{Path: "c", State: Deleted})
+	h.Found("c", time.Now().Add(-time.Minute))
+	require.Empty(t, h.Returned(), "the scan began before the deletion")
+	h.Found("c", time.Now().Add(time.Minute))
+	require.Equal(t, map[string]bool{"c": true}, h.Returned())
+	h.Add(Hint{Path: "c", State: Written})
+	require.Empty(t, h.Returned(), "the late hint is about the same return")
 }
 
 // Each hint makes a file suspect once. A hint without a path makes all files suspect.

@@ -210,7 +210,13 @@ func (f *FileSource) wait(ctx context.Context, recheck time.Duration) bool {
 
 // scan scans the path once and sets the resulting pods. It returns the time until the next scan.
 func (f *FileSource) scan(started time.Time, emit func(syncloop.Event)) (recheck time.Duration) {
+	began := time.Now()
 	s := f.read()
+	for _, r := range s.files {
+		if !r.dangling {
+			f.hints.Found(r.path, began)
+		}
+	}
 	returned := f.hints.Returned()
 	f.history.returned = func(path string) bool { return returned[path] }
 	now := time.Now()

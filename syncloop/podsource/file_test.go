@@ -344,6 +344,27 @@ func TestFileSourceDeletedAndWritten(t *testing.T) {
 	}
 }
 
+// A file that was deleted and written again starts its pod once, even if a scan finds the file before
+// the watch reports it.
+func TestFileSourceReturnIsReportedLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newSourceRig(t, func(cfg *FileConfig) { cfg.NoWatch = true })
+		r.write("a", manifestOf("a", "x"))
+		r.start()
+		require.Equal(t, []string{"ADD a"}, r.next())
+		require.NoError(t, os.Remove(r.path("a")))
+		r.source.hints.Add(fs.Hint{Path: r.path("a"), State: fs.Deleted})
+		require.Equal(t, []string{"REMOVE a"}, r.next())
+		r.write("a", manifestOf("a", "x"))
+		r.source.hints.Add(fs.Hint{})
+		require.Equal(t, []string{"ADD a"}, r.next())
+		r.source.hints.Add(fs.Hint{Path: r.path("a"), State: fs.Written})
+		r.write("b", manifestOf("b", "x"))
+		r.source.hints.Add(fs.Hint{Path: r.path("b"), State: fs.Written})
+		require.Equal(t, []string{"ADD b"}, r.next())
+	})
+}
+
 // Each Run announces the set of an earlier Run, also while the folder is away.
 func TestFileSourceRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
