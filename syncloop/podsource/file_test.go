@@ -21,20 +21,21 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// sourceRig runs a FileSource on a real folder and records its changes.
+// sourceRig runs a FileSource on a real folder and records its changes. It handles each set at once:
+// a deleted file is ignored until then, but for a bounded time.
 type sourceRig struct {
 	t        *testing.T
 	dir      string
 	merger   *follower
 	source   *FileSource
-	changed  chan struct{}
+	changes  chan []string
 	problems chan Problem
 	events   []string // events of the merger; read in bubbles only
 }
 
 func newSourceRig(t *testing.T, edit func(*FileConfig)) *sourceRig {
 	t.Helper()
-	r := &sourceRig{t: t, dir: t.TempDir(), changed: make(chan struct{}, 1), problems: make(chan Problem, 1000)}
+	r := &sourceRig{t: t, dir: t.TempDir(), changes: make(chan []string, 1000), problems: make(chan Problem, 1000)}
 	r.merger = newMerger(t, MergerConfig{Event: func(ref v1.ObjectReference, eventtype, reason, message string) {
 		r.events = append(r.events, strings.Join([]string{eventtype, reason, ref.Name, message}, " "))
 	}})
@@ -70,12 +71,7 @@ func (r *sourceRig) start() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- r.source.Run(ctx, func(syncloop.Event) {
-			select {
-			case r.changed <- struct{}{}:
-			default:
-			}
-		})
+		done <- r.source.Run(ctx, func(syncloop.Event) { r.handle() })
 	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
@@ -85,27 +81,32 @@ func (r *sourceRig) start() (stop func()) {
 	return stop
 }
 
+// handle handles the newest set. The source calls it.
+func (r *sourceRig) handle() {
+	changes := r.merger.Changes("file")
+	r.merger.Handled("file")
+	if len(changes) == 0 {
+		return
+	}
+	var lines []string
+	for _, line := range trace(changes) {
+		words := strings.Fields(line)
+		for i, word := range words {
+			words[i], _, _ = strings.Cut(word, "-node-1/")
+		}
+		lines = append(lines, strings.Join(words, " "))
+	}
+	r.changes <- lines
+}
+
 func (r *sourceRig) next() []string {
 	r.t.Helper()
-	deadline := time.After(time.Minute)
-	for {
-		select {
-		case <-r.changed:
-		case <-deadline:
-			r.t.Fatal("no change")
-		}
-		if changes := r.merger.Changes("file"); len(changes) > 0 {
-			r.merger.Handled("file")
-			var lines []string
-			for _, line := range trace(changes) {
-				words := strings.Fields(line)
-				for i, word := range words {
-					words[i], _, _ = strings.Cut(word, "-node-1/")
-				}
-				lines = append(lines, strings.Join(words, " "))
-			}
-			return lines
-		}
+	select {
+	case lines := <-r.changes:
+		return lines
+	case <-time.After(time.Minute):
+		r.t.Fatal("no change")
+		return nil
 	}
 }
 
@@ -375,7 +376,7 @@ func TestFileSourceRunsAgain(t *testing.T) {
 		stop()
 		synctest.Wait()
 		require.NoError(t, os.Rename(r.dir, r.dir+".away"))
-		r.changed, r.merger.read = make(chan struct{}, 1), map[string]map[types.UID]*v1.Pod{} // another Loop
+		r.merger.read = map[string]map[types.UID]*v1.Pod{} // another Loop
 		r.start()
 		require.Equal(t, []string{"ADD a"}, r.next())
 	})
