@@ -92,13 +92,19 @@ func newShortNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, binary
 	return n
 }
 
-// classes creates priority classes, and returns their names by value.
+// classes creates priority classes, and returns their names by value. The server accepts pods of a
+// class once its admission has seen it.
 func (n *shortNode) classes(t *testing.T) map[int32]string {
 	out := map[int32]string{0: ""}
 	for _, value := range []int32{-10, 10, 1000} {
 		out[value] = fmt.Sprintf("%s-%d", n.name, value+10)
 		n.do(t, "create", "priorityclass", out[value], "--value="+strconv.Itoa(int(value)))
 		t.Cleanup(func() { n.do(t, "delete", "priorityclass", out[value]) })
+		pod := podManifest("any", "\n  priorityClassName: "+out[value]+"\n  containers: [{name: c, image: any}]")
+		n.until(t, "the server accepts pods of the class", func() error {
+			_, err := n.run([]byte(pod), "create", "--dry-run=server", "-f", "-")
+			return err
+		})
 	}
 	return out
 }
