@@ -23,7 +23,7 @@ var probings = []behaviour{
 			n.waitPodEvent(t, pod, "Unhealthy", "Liveness probe failed: .*404")
 		}},
 	{name: "alive by HTTP, TCP, gRPC", phase: v1.PodRunning,
-		spec: `{containers: [{name: a, image: TESTPROG, args: [http, ":8080"], startupProbe: {tcpSocket: {port: 8080}, periodSeconds: 1, failureThreshold: 60}, ports: [{name: web, containerPort: 8080}], livenessProbe: {httpGet: {path: /healthz, port: web}, periodSeconds: 1, timeoutSeconds: 10}},
+		spec: `{restartPolicy: Always, containers: [{name: a, image: TESTPROG, args: [http, ":8080"], startupProbe: {tcpSocket: {port: 8080}, periodSeconds: 1, failureThreshold: 60}, ports: [{name: web, containerPort: 8080}], livenessProbe: {httpGet: {path: /healthz, port: web}, periodSeconds: 1, timeoutSeconds: 10}},
 			{name: b, image: TESTPROG, args: [http, ":8081"], startupProbe: {tcpSocket: {port: 8081}, periodSeconds: 1, failureThreshold: 60}, livenessProbe: {tcpSocket: {port: 8081}, periodSeconds: 1, timeoutSeconds: 10}}, {name: c, image: TESTPROG, args: [http, ":8082"], startupProbe: {tcpSocket: {port: 8082}, periodSeconds: 1, failureThreshold: 60}, livenessProbe: {grpc: {port: 8082}, periodSeconds: 1, timeoutSeconds: 10}},
 			{name: d, image: TESTPROG, args: [https, ":8083"], startupProbe: {tcpSocket: {port: 8083}, periodSeconds: 1, failureThreshold: 60}, livenessProbe: {httpGet: {path: /healthz, port: 8083, scheme: HTTPS}, periodSeconds: 1, timeoutSeconds: 10}}]}`,
 		then: func(t *testing.T, n *node, pod string) {
