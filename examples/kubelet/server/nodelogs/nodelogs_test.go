@@ -289,7 +289,7 @@ func TestQueriesEnd(t *testing.T) {
 	dir := installJournalctl(t, "sleep 600 & echo $! >$0.child; yes line")
 	h, err := New(Config{Root: logs(t), Query: true})
 	require.NoError(t, err)
-	h.timeout = 10 * time.Second // two programs start within it
+	h.timeout = 5 * time.Second // two programs start within it
 	ended := make(chan struct{})
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(ended)
