@@ -65,10 +65,14 @@ func TestDeletionReceiver(t *testing.T) {
 			r.Set(pod, ended(pod, 1))
 			r.Prune(none)
 		}, []string{"a Failed ", "a deleted"}},
-		"forgotten": {func(r *rig, _ *feed, pod *v1.Pod) {
-			r.Set(pod, ended(pod, 1))
+		"forgotten": {func(r *rig, f *feed, pod *v1.Pod) {
+			f.set(nil, time.Second)
+			r.Set(pod, withMessage(running(pod, false), "last"))
+			r.pass(0)
+			f.set(nil, 0)
+			r.Set(pod, ended(pod, 1)) // waits for the write
 			r.Forget(pod.UID)
-		}, []string{"a deleted"}},
+		}, []string{"a Running last", "a deleted"}},
 		"pruned twice": {func(r *rig, _ *feed, pod *v1.Pod) {
 			r.Prune(none)
 			r.Prune(none)
