@@ -90,7 +90,7 @@ func sources(t *testing.T) map[string][]*ast.File {
 		switch _, noModule := os.Stat(filepath.Join(path, "go.mod")); {
 		case err != nil:
 			return err
-		case d.IsDir() && path != "." && path != "examples" && (noModule == nil || d.Name() == "testdata" || strings.HasSuffix(d.Name(), "test")):
+		case d.IsDir() && path != "." && path != "examples" && (noModule == nil || d.Name() == ".git" || d.Name() == "testdata" || strings.HasSuffix(d.Name(), "test")):
 			return fs.SkipDir
 		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 			return nil

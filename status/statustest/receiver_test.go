@@ -37,7 +37,10 @@ func (st *storage) write(ctx context.Context, pod *v1.Pod, s *v1.PodStatus) erro
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.failed {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case st.failed:
 		return errors.New("down")
 	}
 	st.pods[pod.UID] = &v1.Pod{ObjectMeta: *pod.ObjectMeta.DeepCopy(), Status: *s.DeepCopy()}
