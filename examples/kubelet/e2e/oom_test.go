@@ -32,8 +32,10 @@ func overLimitPods(s *scene) (pods map[string]*v1.Pod, want map[string]string) {
 	// The runtime receives the kill and the exit at the same time, and may have lost the kill when
 	// it reports the exit: 3 of 12 pods started at once on containerd 1.6.
 	add("first", "exec "+overAllocate, "Failed: main terminated, (OOMKilled|Error) 137")
-	add("child", overAllocate+"; sleep 1; exit 3", "Failed: main terminated, OOMKilled 3")
-	add("child-of-a-success", overAllocate+"; sleep 1; exit 0", "Succeeded: main terminated, OOMKilled 0")
+	// containerd 1.6 looks for kills only after it has started a program, and reports them in its own time.
+	const child = "sleep 2; " + overAllocate + "; sleep 5; exit "
+	add("child", child+"3", "Failed: main terminated, OOMKilled 3")
+	add("child-of-a-success", child+"0", "Succeeded: main terminated, OOMKilled 0")
 	add("child-long-ago", overAllocate+"; touch /tmp/survived; sleep 600", "Running: main running")
 	add("modest", "exit 3", "Failed: main terminated, Error 3")
 	return pods, want
