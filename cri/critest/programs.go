@@ -29,9 +29,10 @@ var (
 	exit0   = program{`exit 0`, fake.Exit(0)}
 	exit3   = program{`exit 3`, fake.Exit(3)}
 	exit255 = program{`exit 255`, fake.Exit(255)}
-	// greedy allocates all available memory in a child, and exits with its code. containerd 1.6 may
-	// report the exit of a container's first process before its kill for memory.
-	greedy = program{`tail /dev/zero; code=$?; sleep 4; exit $code`, fake.OutOfMemory}
+	// greedy allocates all available memory in a child, and exits with its code. containerd 1.6 looks
+	// for kills for memory only after the start, and may report the exit of a container's first process
+	// before its kill.
+	greedy = program{`sleep 1; tail /dev/zero; code=$?; sleep 4; exit $code`, fake.OutOfMemory}
 	// touch writes a line to /data/touched and ends with code 9 if it cannot.
 	touch = program{`echo touched > /data/touched || exit 9`, touchData}
 	// envPrinter writes its environment to /data/environment; see env.printedEnv.
