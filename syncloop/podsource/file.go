@@ -213,7 +213,7 @@ func (f *FileSource) scan(started time.Time, emit func(syncloop.Event)) (recheck
 	began := time.Now()
 	s := f.read()
 	for _, r := range s.files {
-		if !r.dangling {
+		if !r.dangling && !r.unresponsive {
 			f.hints.Found(r.path, began)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -363,6 +364,42 @@ func TestFileSourceReturnIsReportedLate(t *testing.T) {
 		r.write("b", manifestOf("b", "x"))
 		r.source.hints.Add(fs.Hint{Path: r.path("b"), State: fs.Written})
 		require.Equal(t, []string{"ADD b"}, r.next())
+	})
+}
+
+// A list that began before a deletion, and a read that blocks, show no return of the file.
+func TestFileSourceBlockedReadIsNoReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newSourceRig(t, func(cfg *FileConfig) { cfg.NoWatch = true })
+		r.write("a", manifestOf("a", "x"))
+		var late atomic.Bool
+		reader, listed, blocked := r.source.reader, list(r.dir), make(chan struct{})
+		unblock := sync.OnceFunc(func() { late.Store(false); close(blocked) })
+		defer unblock()
+		reader.list = func(path string) listing {
+			if late.Load() {
+				return listed
+			}
+			return list(path)
+		}
+		read := reader.read
+		reader.read = func(path string, known stamp) fs.Reading {
+			if late.Load() {
+				<-blocked
+			}
+			return read(path, known)
+		}
+		r.start()
+		require.Equal(t, []string{"ADD a"}, r.next())
+		synctest.Wait()
+		late.Store(true)
+		require.NoError(t, os.Remove(r.path("a")))
+		r.source.hints.Add(fs.Hint{Path: r.path("a"), State: fs.Deleted})
+		time.Sleep(fs.AnswerTime + time.Second)
+		synctest.Wait()
+		require.Empty(t, r.changes)
+		unblock()
+		require.Equal(t, []string{"REMOVE a"}, r.next())
 	})
 }
 
