@@ -23,7 +23,7 @@ const (
 	suppliers = 21
 	// allModules are the modules of go list -m all, besides the importer.
 	allModules = 78
-	// extraBytes are the bytes of the README's program beyond one that links only the pod types.
+	// extraBytes are the bytes of the README's program beyond a program with only the pod types.
 	extraBytes = 300_000
 )
 

@@ -16,7 +16,7 @@ func (t *target) deleted(d *delivery) {
 	t.enqueue(deletion)
 }
 
-// endDeletion removes an accepted deletion, and queues one that waits for the end of this write or
+// endDeletion removes an accepted deletion, and queues a deletion that waits for the end of this write or
 // has failed. The caller holds Writer.mu.
 func (t *target) endDeletion(ended *delivery) {
 	uid := ended.entry.uid

@@ -75,7 +75,7 @@ func (n *node) harness(t testing.TB, sink status.Sink, bound bool) statustest.Su
 	}
 }
 
-// waitAdmission waits until NodeRestriction has seen the creation or the removal of a pod. It knows
+// waitAdmission waits until NodeRestriction has seen the creation or the removal of a pod. It gets
 // pods from an informer, and until then rejects a deletion by the node as not found. The Node
 // authorizer, which lets a node read only its own pods, receives the events of the same informer.
 func (n *node) waitAdmission(t testing.TB, namespace, name string, exists bool) {
